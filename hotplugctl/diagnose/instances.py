@@ -1,0 +1,130 @@
+"""Which device a line is about when it does not say its address but a name that other lines tie to one.
+
+Drivers give their cards names of their own: `nvme nvme5`, `/dev/accel/accel0`, Ascend's `dev_id=4`. The tie stands in
+some line of the same evidence; names are taken over by other cards as cards come and go, so the nearest tie above a
+line counts. Lines of one burst that name nothing (NVRM's, Ascend's by thread) go with their neighbours.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from ..model import LogLine
+from ..rules.hearing import seconds
+
+# [ascend] [ERROR] [drv_pcie] [devdrv_probe 2049] <irq/51-pciehp:488:488> text
+_ASCEND = re.compile(r"\[ascend\] (?:\[\w+\] )?\[\w+\] \[(?P<function>\w+) \d+\] <(?P<thread>[^>]+)> ")
+_NPU = re.compile(
+    r"\b(?:dev_?id|device_?id|index_id|deviceId|devid)[ =:]{1,3}(\d{1,3})\b|\bDevice\[(\d{1,3})\]|\bcardID\((\d{1,3})\)"
+    r"|/dev/davinci(\d{1,3})\b|\bAscend\d+\w*-(\d{1,3})\b|\b(?:open|reset) device (\d{1,3})\b",
+    re.IGNORECASE,
+)
+_PREFIX = re.compile(r"(?P<driver>[a-z][\w-]+) (?P<name>[a-z][a-z_]*\d+)(?:n\d+)?: ")
+_NODE = re.compile(r"/dev/(?:[\w-]+/)*(?P<name>[a-z][a-z_]*\d+)\b")
+_ACCEL_MINOR = re.compile(
+    r"Initialized (?:intel_vpu|ivpu|habanalabs|qaic|amdxdna|rocket|ethosu) .* on minor (?P<minor>\d+)"
+)
+_DRM_MINOR = re.compile(r"\[drm\] Initialized (?P<driver>\S+) .* on minor (?P<minor>\d+)")
+
+# A bridge that is rescanned, and the id of the process that resets: neither is the card.
+_NOT_THE_CARD = ("devdrv_device_bus_rescan",)
+_BURST = 1.0        # seconds between lines of one burst
+_THREAD = 10.0      # a probe's thread goes on with the same card
+
+
+def settle(lines: Sequence[LogLine]) -> tuple[LogLine, ...]:
+    """The lines, each with the address that a tie elsewhere in the evidence gives it."""
+    settled = _by_thread(list(lines))
+    ties = _ties(settled)
+    for i, line in enumerate(settled):
+        if line.address is None:
+            address = next((a for a in (_tied(ties, name, i, line, settled) for name in _names(line)) if a), None)
+            if address is not None:
+                settled[i] = replace(line, address=address)
+    return tuple(_by_burst(settled))
+
+
+def _names(line: LogLine) -> Iterator[str]:
+    """The names a line calls its device by."""
+    text = line.text
+    for match in _NPU.finditer(text):
+        yield f"npu:{next(group for group in match.groups() if group is not None)}"
+    prefix = _PREFIX.match(text)
+    if prefix is not None:
+        yield prefix["name"]
+    for node in _NODE.finditer(text):
+        if not node["name"].startswith("davinci"):
+            yield node["name"]
+
+
+def _ties(lines: Sequence[LogLine]) -> dict[str, list[tuple[int, str]]]:
+    """For each name, where in the evidence it was tied to which address."""
+    ties: dict[str, list[tuple[int, str]]] = {}
+    for i, line in enumerate(lines):
+        if line.address is None:
+            continue
+        found = list(_names(line)) if not any(f in line.text for f in _NOT_THE_CARD) else []
+        accel, drm = _ACCEL_MINOR.search(line.text), _DRM_MINOR.search(line.text)
+        if accel is not None:
+            found.append(f"accel{accel['minor']}")
+        elif drm is not None:
+            found += [f"card{drm['minor']}", f"renderD{128 + int(drm['minor'])}"]
+        for name in found:
+            ties.setdefault(name, []).append((i, line.address))
+    return ties
+
+
+def _tied(
+    ties: dict[str, list[tuple[int, str]]], name: str, at: int, line: LogLine, lines: Sequence[LogLine]
+) -> str | None:
+    """The nearest tie above in the same log; else the first below; from another log, its last."""
+    known = ties.get(name)
+    if not known:
+        return None
+    own = [(i, address) for i, address in known if lines[i].source == line.source]
+    if own:
+        place = bisect_right(own, (at, "~")) - 1
+        return own[max(place, 0)][1]
+    return known[-1][1]
+
+
+def _by_thread(lines: list[LogLine]) -> list[LogLine]:
+    """Ascend's driver prints the address once; the thread that printed it goes on about the same card."""
+    current: dict[str, tuple[str, float | None]] = {}
+    for i, line in enumerate(lines):
+        match = _ASCEND.match(line.text)
+        if match is None:
+            continue
+        thread = match["thread"]
+        if line.address is not None:
+            if match["function"] not in _NOT_THE_CARD:
+                current[thread] = (line.address, seconds(line))
+            continue
+        known = current.get(thread)
+        if known is not None and _close(known[1], seconds(line), _THREAD):
+            lines[i] = replace(line, address=known[0])
+    return lines
+
+
+def _by_burst(lines: list[LogLine]) -> list[LogLine]:
+    """NVRM's lines without an address go with the nearest line of the driver within a second, above first."""
+    at = [i for i, line in enumerate(lines) if line.text.lstrip().startswith(("NVRM:", "nvidia", "nvidia:"))]
+    for place, i in enumerate(at):
+        line = lines[i]
+        if line.address is not None or not line.text.lstrip().startswith("NVRM:"):
+            continue
+        for near in (*reversed(at[max(0, place - 8):place]), *at[place + 1:place + 9]):
+            other = lines[near]
+            if other.address is None or other.source != line.source:
+                continue
+            if _close(seconds(other), seconds(line), _BURST):
+                lines[i] = replace(line, address=other.address)
+                break
+    return lines
+
+
+def _close(one: float | None, other: float | None, within: float) -> bool:
+    return one is not None and other is not None and abs(one - other) <= within

@@ -1,0 +1,212 @@
+"""What there is to judge: each device, port and slot of the evidence with the log lines about it.
+
+A port speaks for the card below it (slot, AER and DPC lines), unless the line says that the port itself is in trouble.
+A line that names nobody goes to the one device it can mean; when it could mean several it stays with the machine.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..model import Device, Driver, LogLine, Machine, Port, Probed, Profile, Slot, Unknown, device_of
+from ..rules.facts import Surroundings
+from ..rules.hearing import Hit
+from ..rules.judge import NO_LOG, Subject
+from .told import told
+from .tree import Tree
+
+_SPEAKS_FOR_CARD = re.compile(
+    r"(?:pcieport|pciehp|shpchp) \S+ (?:pciehp: )?(?:.*\b[Ss]lot ?\(|AER:|DPC:|EDR:|.*[Tt]imeout on)"
+)
+_ABOUT_ITSELF = re.compile(r"no response from device|device inaccessible")
+_ACCELERATOR_CLASSES = ("12", "0302", "0300", "0b40")
+
+
+@dataclass
+class Place:
+    """One subject while it is gathered: an endpoint, a port, a slot, or (address None) the machine as a whole."""
+
+    address: str | None
+    slot_name: str | None = None
+    device: Device | None = None
+    port: Port | None = None
+    slot: Slot | None = None
+    profile: Profile | None = None
+    bridge: bool = False
+    named: bool = False
+    foreign: bool = False
+    heard: dict[str, list[Hit]] = field(default_factory=dict)
+
+    @property
+    def accelerator(self) -> bool:
+        """A card hotplugctl is for, as far as its ids, class or driver tell."""
+        if self.profile is not None:
+            return True
+        kind = self.device.class_ if self.device is not None else None
+        return isinstance(kind, str) and kind.startswith(_ACCELERATOR_CLASSES)
+
+
+def gather(
+    machine: Machine, lines: Sequence[LogLine], heard: Mapping[str, Sequence[Hit]], tree: Tree,
+    profiles: Sequence[Profile], *, named: Sequence[str], live: bool,
+) -> list[Place]:
+    """Every place with the lines about it; the machine's own last, and only when there are lines about nobody."""
+    owners = _owners(lines, tree)
+    places = _known(machine, tree)
+    mentioned = dict.fromkeys(address for own in owners for address in own)
+    for address in (*mentioned, *(n for n in named if ":" in n and not n.startswith("slot:"))):
+        if address not in places:
+            places[address] = Place(address, foreign=live, bridge=address in tree.bridges)
+    about: dict[str, list[LogLine]] = {}
+    for line, own in zip(lines, owners, strict=True):
+        for address in own:
+            about.setdefault(address, []).append(line)
+    for address, place in places.items():
+        _complete(place, machine, tree, profiles, about.get(address, ()), live=live)
+        place.named = address in named or (place.slot_name is not None and f"slot:{place.slot_name}" in named)
+    everyone = Place(None)
+    adopt = _adopter(places, {address for hits in heard.values() for hit in hits for address in owners[hit.order]})
+    for pattern, hits in heard.items():
+        for hit in hits:
+            own = owners[hit.order] or adopt(hit.line)
+            for target in [places[address] for address in own] or [everyone]:
+                target.heard.setdefault(pattern, []).append(hit)
+    found = list(places.values())
+    return [*found, everyone] if everyone.heard else found
+
+
+def subject_of(place: Place, surroundings: Surroundings, logs: Unknown | None) -> Subject:
+    """The place as the judge sees it."""
+    return Subject(
+        address=place.address, slot_name=place.slot_name, device=place.device, port=place.port, slot=place.slot,
+        profile=place.profile, surroundings=surroundings, named=place.named, bridge=place.bridge,
+        enumerated=place.device is not None and place.device.address is not None, heard=place.heard, logs=logs,
+    )
+
+
+def log_gap(machine: Machine) -> Unknown | None:
+    """Why silence of the log proves nothing, or None when there is a log."""
+    return None if machine.logs else NO_LOG
+
+
+def _known(machine: Machine, tree: Tree) -> dict[str, Place]:
+    """Places that the machine itself shows: its devices, and its ports and slots without one."""
+    places: dict[str, Place] = {}
+    for device in machine.devices:
+        slot = next((s for s in machine.slots if s.name == device.slot), None)
+        port = tree.slot_port.get(device.slot) if isinstance(device.slot, str) else None
+        address = device.address or port or (f"slot:{device.slot}" if isinstance(device.slot, str) else None)
+        if address is not None:
+            places[address] = Place(address, device=device, slot=slot, bridge=address in tree.bridges)
+    for port in machine.ports:
+        places.setdefault(port.address, Place(port.address, port=port, bridge=True))
+        tree.bridges.add(port.address)
+    for slot in machine.slots:
+        address = slot.port if isinstance(slot.port, str) else f"slot:{slot.name}"
+        if not slot.addresses:
+            places.setdefault(address, Place(address, bridge=True)).slot = slot
+    return places
+
+
+def _complete(
+    place: Place, machine: Machine, tree: Tree, profiles: Sequence[Profile], about: Sequence[LogLine], *, live: bool
+) -> None:
+    """Port, slot and profile of a place, and in an archive what the log tells of its device."""
+    address = place.address or ""
+    ports = {port.address: port for port in machine.ports}
+    if isinstance(place.device, Probed) and isinstance(place.device.upstream, tuple):
+        ports.update({port.address: port for port in place.device.upstream})
+    above = (address, *tree.above(address)) if place.bridge else tree.above(address)
+    place.port = place.port or next((ports[a] for a in above if a in ports), None)
+    slot_name = next((tree.port_slot[a] for a in above if a in tree.port_slot), None)
+    if place.device is not None and isinstance(place.device.slot, str):
+        slot_name = place.device.slot
+    place.slot_name = slot_name or (place.slot.name if place.slot is not None else None)
+    place.slot = place.slot or next((slot for slot in machine.slots if slot.name == place.slot_name), None)
+    if not live and not place.bridge and ":" in address and not address.startswith("slot:"):
+        place.device = told(place.device, address, about)
+    if place.device is not None and not place.bridge:
+        place.profile = profile_of(place.device, profiles)
+    if place.foreign and (place.accelerator or place.slot_name is not None):
+        place.foreign = False
+
+
+def profile_of(device: Device, profiles: Sequence[Profile]) -> Profile | None:
+    """The profile a device names, or that its ids or its driver fit; the generic one last."""
+    if isinstance(device.profile, str):
+        return next((profile for profile in profiles if profile.id == device.profile), None)
+    ids = (device.vendor_id, device.device_id, device.class_)
+    plain = [part if isinstance(part, str) else "" for part in ids]
+    if plain[0]:
+        return next((profile for profile in profiles if profile.match.covers(*plain)), None)
+    name = device.driver.name if isinstance(device.driver, Driver) else None
+    return next((profile for profile in profiles if isinstance(name, str) and name in profile.drivers), None)
+
+
+def _owners(lines: Sequence[LogLine], tree: Tree) -> list[tuple[str, ...]]:
+    """For each line the addresses it is about."""
+    endpoints = {line.address for line in lines if line.address is not None and line.address not in tree.bridges}
+    endpoints |= {address for line in lines for address in line.also if address not in tree.bridges}
+    below: dict[str, list[str]] = {}
+    for address in sorted(endpoints):
+        slot_port = next((port for port in tree.above(address) if port in tree.port_slot), tree.parent(address))
+        speaking = [port for port in (slot_port, *tree.tied.get(address, [])) if port is not None]
+        for port in dict.fromkeys(speaking):
+            if not any(device_of(a) == device_of(address) for a in below.get(port, [])):
+                below.setdefault(port, []).append(address)
+    owners: list[tuple[str, ...]] = []
+    last_named: dict[str, tuple[str, ...]] = {}
+    for line in lines:
+        address = line.address or (tree.slot_port.get(line.slot) if line.slot is not None else None)
+        if address is None:
+            owners.append(())
+        elif address not in tree.bridges:
+            owners.append((address, *(a for a in line.also if a in endpoints and a != address)))
+        elif _ABOUT_ITSELF.search(line.text) or not (line.also or _SPEAKS_FOR_CARD.match(line.text)):
+            owners.append((address,))
+        else:
+            cards = tuple(a for a in line.also if a in endpoints)
+            if cards:
+                last_named[address] = cards
+            elif ": Slot(" not in line.text:
+                cards = last_named.get(address, ())
+            owners.append(cards or tuple(below.get(address, ())) or (address,))
+    return owners
+
+
+def _adopter(places: Mapping[str, Place], active: set[str]) -> Callable[[LogLine], tuple[str, ...]]:
+    """A function that gives the one device that a line without an address can mean.
+
+    That is the only accelerator, or the only one of the vendor the line names; where no accelerator is in the evidence,
+    the only card, or the only port.
+    """
+    cards = [place for place in places.values() if not place.bridge and not place.foreign]
+    accelerators = [place for place in cards if place.accelerator]
+    words = [(place, _words(place.profile)) for place in accelerators]
+    others: tuple[list[Place], ...] = (
+        [p for p in cards if p.address in active], cards, [p for p in places.values() if not p.foreign],
+    )
+    fallback = next((one for choice in others if (one := _one_card(choice))), ())
+
+    def adopt(line: LogLine) -> tuple[str, ...]:
+        text = line.text.casefold()
+        meant = [place for place, own in words if any(word in text for word in own)]
+        return _one_card(meant or accelerators) if accelerators else fallback
+
+    return adopt
+
+
+def _one_card(places: Sequence[Place]) -> tuple[str, ...]:
+    """The lowest function, when all are functions of one card."""
+    addresses = sorted(place.address for place in places if place.address is not None)
+    return (addresses[0],) if len({device_of(address) for address in addresses}) == 1 else ()
+
+
+def _words(profile: Profile | None) -> tuple[str, ...]:
+    """Words by which a line means a vendor's cards: driver names and the stems of nodes."""
+    if profile is None:
+        return ()
+    nodes = [node.rsplit("/", 1)[-1].split("{")[0] for node in profile.nodes]
+    return tuple(word.casefold() for word in (profile.id, *profile.drivers, *nodes) if len(word) > 2)

@@ -1,0 +1,56 @@
+"""What the log of an archive tells of a device that nobody probed: its ids, its class, the driver it is bound to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ..model import Device, Driver, LogLine, Probed, Unknown
+
+_FOUND = re.compile(r"\[(?P<vendor>[0-9a-f]{4}):(?P<device>[0-9a-f]{4})\] type 0\d class (?:0x)?(?P<class>[0-9a-f]{6})")
+_SPEAKS = re.compile(r"(?P<driver>[a-z][\w-]*) [0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7][ :]")
+_INITIALISED = re.compile(r"\[drm\] Initialized (?P<driver>[\w-]+) .* for [0-9a-f]{4,8}:")
+_PROBED = re.compile(r"Probe driver OUT|Half probe finish, probe success")
+_UNBOUND = re.compile(
+    r"probe with driver \S+ failed|: probe of \S+ failed|[Rr]emove driver exit|unbind driver|Removing from iommu group"
+)
+# Speakers that are not the driver of a function: the PCI core and the port services.
+_CORE = frozenset({"pci", "pcieport", "pci_bus", "pciehp", "iommu", "vgaarb", "acpi"})
+
+
+def told(device: Device | None, address: str, lines: Iterable[LogLine]) -> Device:
+    """The device with what the log adds where nobody looked; what was looked at stays."""
+    known = device if device is not None else Probed(address=address)
+    sources = dict(known.sources) if isinstance(known, Probed) else {}
+    driver: Driver | None = None
+    for line in lines:
+        where = f"{line.source}:{line.line}"
+        found = _FOUND.search(line.text)
+        if found is not None and line.address == address:
+            if isinstance(known.vendor_id, Unknown):
+                known = replace(known, vendor_id=found["vendor"], device_id=found["device"])
+                sources["vendor_id"] = sources["device_id"] = where
+            if isinstance(known.class_, Unknown):
+                known = replace(known, class_=found["class"])
+                sources["class"] = where
+        if _UNBOUND.search(line.text):
+            driver = None
+            continue
+        name = _driver_of(line)
+        if name is not None:
+            driver, sources["driver.name"] = Driver(name=name), where
+    if isinstance(known.driver, Unknown) and driver is not None:
+        known = replace(known, driver=driver)
+    return replace(known, sources=sources) if isinstance(known, Probed) else known
+
+
+def _driver_of(line: LogLine) -> str | None:
+    """The driver whose card this line shows at work."""
+    initialised = _INITIALISED.search(line.text)
+    if initialised is not None:
+        return initialised["driver"]
+    if line.text.startswith("[ascend]") and _PROBED.search(line.text):
+        return "devdrv_device_driver"
+    speaks = _SPEAKS.match(line.text)
+    return speaks["driver"] if speaks is not None and speaks["driver"] not in _CORE else None

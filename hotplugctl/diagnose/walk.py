@@ -1,0 +1,172 @@
+"""The walk from presence to listener for one device: each station ok, fault or unknown, from facts alone. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..model import Check, Device, Driver, Layer, Link, Maybe, Node, Port, Probed, SlotControl, State, Trit, Unknown
+from ..rules.facts import look_up
+from ..rules.judge import Subject
+from .rank import reached
+
+Answer = tuple[Trit, str]
+
+
+def walk(subject: Subject) -> tuple[Check, ...]:
+    """The eleven stations in the order in which a card passes them."""
+    return tuple(
+        Check(name, layer, {Trit.YES: "ok", Trit.NO: "fault", Trit.UNKNOWN: "unknown"}[answer], because)
+        for name, layer, station in STATIONS
+        for answer, because in [station(subject)]
+    )
+
+
+def _bool(value: Maybe[bool], yes: str, no: str, absent: str, *, wanted: bool = True) -> Answer:
+    """YES when the fact is as wanted; a port that has no such sensor (None) fails nobody."""
+    if isinstance(value, Unknown):
+        return Trit.UNKNOWN, value.why
+    if value is None:
+        return Trit.UNKNOWN, absent
+    return (Trit.YES, yes) if value is wanted else (Trit.NO, no)
+
+
+def _slot_control(subject: Subject) -> Maybe[SlotControl]:
+    port = subject.port
+    return port.slot if isinstance(port, Port) else Unknown("the port above is not known", _KIND)
+
+
+_KIND = look_up(Subject(), "port.address").kind
+
+
+def _slot_bit(name: str, yes: str, no: str, *, wanted: bool = True) -> Callable[[Subject], Answer]:
+    def station(subject: Subject) -> Answer:
+        control = _slot_control(subject)
+        if isinstance(control, SlotControl):
+            return _bool(getattr(control, name), yes, no, "the slot has no such sensor", wanted=wanted)
+        if subject.enumerated:
+            return Trit.YES, "the bus shows the card"
+        return Trit.UNKNOWN, control.why if isinstance(control, Unknown) else "not a hot-plug slot"
+
+    return station
+
+
+def _power(subject: Subject) -> Answer:
+    control = _slot_control(subject)
+    if isinstance(control, SlotControl) and control.power_fault is True:
+        return Trit.NO, "the slot reports a power fault"
+    return _slot_bit("power_off", "the slot is powered", "the slot is powered off", wanted=False)(subject)
+
+
+def _link(subject: Subject) -> Answer:
+    port, device = subject.port, subject.device
+    if isinstance(port, Port) and port.link_active is False:
+        return Trit.NO, "the link is down"
+    link = device.link if device is not None else None
+    if isinstance(link, Link) and isinstance(link.width, int) and link.width:
+        limit = link.limit_width
+        if isinstance(limit, int) and link.width < limit:
+            return Trit.NO, f"the link runs x{link.width}, both ends can do x{limit}"
+        return Trit.YES, f"the link is up, x{link.width}"
+    if isinstance(port, Port) and port.link_active is True:
+        return Trit.YES, "the link is active"
+    return Trit.UNKNOWN, "the link's state could not be read"
+
+
+def _enumeration(subject: Subject) -> Answer:
+    device = subject.device
+    if device is None:
+        return Trit.UNKNOWN, "no device was captured"
+    if device.address is None:
+        return Trit.NO, "the slot reports a card, the bus does not show it"
+    if device.state is State.FAILED:
+        return Trit.NO, "config space reads as all ones"
+    return Trit.YES, f"found at {device.address}"
+
+
+def _bars(subject: Subject) -> Answer:
+    missing, assigned = look_up(subject, "bars.unassigned"), look_up(subject, "bars.assigned")
+    if isinstance(missing, Unknown):
+        return Trit.UNKNOWN, missing.why
+    if missing:
+        return Trit.NO, f"{missing} BAR{'s have' if missing > 1 else ' has'} no address"
+    return Trit.YES, f"{assigned} BARs have their addresses"
+
+
+def _driver(subject: Subject) -> Answer:
+    driver = subject.device.driver if subject.device is not None else None
+    if isinstance(driver, Unknown):
+        return Trit.UNKNOWN, driver.why
+    name = driver.name if isinstance(driver, Driver) else None
+    if not isinstance(name, str):
+        return Trit.NO, "no driver is bound"
+    profile = subject.profile
+    if profile is None or profile.any_driver or name in profile.drivers:
+        return Trit.YES, f"{name} is bound"
+    if name in profile.passthrough:
+        return Trit.YES, f"handed to a VM by {name}"
+    return Trit.NO, f"{name} is bound, not {' or '.join(profile.drivers)}"
+
+
+def _rung(rung: State, lacks: str) -> Callable[[Subject], Answer]:
+    def station(subject: Subject) -> Answer:
+        device = subject.device
+        if device is None:
+            return Trit.UNKNOWN, "no device was captured"
+        if reached(device.rung, rung):
+            return Trit.YES, f"the card is {device.rung.value}"
+        if device.sure and device.missing is not None:
+            return (Trit.NO if reached(device.rung, State.BOUND) else Trit.UNKNOWN), device.missing
+        return Trit.UNKNOWN, device.missing or lacks
+
+    return station
+
+
+def _nodes(subject: Subject) -> Answer:
+    nodes: Maybe[tuple[Node, ...]] = subject.device.nodes if subject.device is not None else None
+    if isinstance(nodes, Unknown):
+        return Trit.UNKNOWN, nodes.why
+    if not nodes:
+        expected = subject.profile.nodes if subject.profile is not None else ()
+        return (Trit.UNKNOWN, "no node is expected") if not expected else (Trit.UNKNOWN, "no node of it was found")
+    return Trit.YES, ", ".join(node.path for node in nodes)
+
+
+def _permissions(subject: Subject) -> Answer:
+    nodes = subject.device.nodes if subject.device is not None else None
+    if not isinstance(nodes, tuple) or not nodes:
+        return Trit.UNKNOWN, "no node to look at"
+    groups = subject.profile.groups if subject.profile is not None else ()
+    if not groups:
+        return Trit.UNKNOWN, "the profile names no group"
+    wrong = [n for n in nodes if isinstance(n.group, str) and n.group not in groups and str(n.mode)[-1:] in ("0", "4")]
+    if wrong:
+        return Trit.NO, f"{wrong[0].path} belongs to group {wrong[0].group}, mode {wrong[0].mode}"
+    return Trit.YES, f"group {' or '.join(groups)} may open the nodes"
+
+
+def _listener(subject: Subject) -> Answer:
+    holders = subject.device.holders if isinstance(subject.device, Probed) else None
+    if isinstance(holders, tuple) and holders:
+        return Trit.YES, f"{len(holders)} processes have it open"
+    return Trit.UNKNOWN, "who listens cannot be seen from here"
+
+
+STATIONS: Sequence[tuple[str, Layer, Callable[[Subject], Answer]]] = (
+    ("presence", Layer.HARDWARE, _slot_bit("presence", "the slot reports a card", "the slot reports no card")),
+    ("latch", Layer.HARDWARE, _slot_bit("latch_open", "the latch is closed", "the latch is open", wanted=False)),
+    ("power", Layer.HARDWARE, _power),
+    ("link", Layer.HARDWARE, _link),
+    ("enumeration", Layer.HARDWARE, _enumeration),
+    ("bars", Layer.HARDWARE, _bars),
+    ("driver", Layer.DRIVER, _driver),
+    ("firmware", Layer.DRIVER, _rung(State.INITIALISED, "whether its firmware runs was not looked at")),
+    ("nodes", Layer.RUNTIME, _nodes),
+    ("permissions", Layer.RUNTIME, _permissions),
+    ("runtime", Layer.RUNTIME, _rung(State.READY, "no health check was run")),
+    ("listener", Layer.APPLICATION, _listener),
+)
+
+
+def device_of_walk(devices: Sequence[Device]) -> Device | None:
+    """The device to walk when none was named: the first that is not ready."""
+    return next((device for device in devices if device.rung is not State.READY), devices[0] if devices else None)

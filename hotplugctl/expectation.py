@@ -1,0 +1,95 @@
+"""What should be in a machine, saved and compared: missing, unexpected and exchanged cards, narrower links."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from .errors import Exit, HotplugError
+from .model import Device, Link
+
+SCHEMA = "hotplugctl.expect/1"
+
+
+def save(path: str, devices: Sequence[Device]) -> None:
+    """Write what is here to `path`, whole or not at all."""
+    body = {"schema": SCHEMA, "devices": [_entry(device) for device in devices]}
+    partial = f"{path}.{os.getpid()}"
+    try:
+        with open(partial, "x", encoding="utf-8") as file:
+            json.dump(body, file, indent=2)
+            file.write("\n")
+        os.replace(partial, path)
+    except OSError as error:
+        with suppress(OSError):
+            os.unlink(partial)
+        raise HotplugError(
+            f"cannot write {path}", why=str(error.strerror), hint="name a path that can be written", exit=Exit.DENIED
+        ) from error
+
+
+def differences(path: str, devices: Sequence[Device]) -> tuple[str, ...]:
+    """How the machine differs from what `path` expects, a sentence each; none = as expected."""
+    expected = _read(path)
+    here = {_key(_entry(device)): _entry(device) for device in devices}
+    wanted = {_key(entry): entry for entry in expected}
+    found = [f"missing: {_words(wanted[key])}" for key in wanted if key not in here]
+    found += [f"unexpected: {_words(here[key])}" for key in here if key not in wanted]
+    for key in wanted.keys() & here.keys():
+        found += _changes(wanted[key], here[key])
+    return tuple(sorted(found))
+
+
+def _entry(device: Device) -> dict[str, Any]:
+    """What identifies a card and its place; what could not be looked at is null and compares with nothing."""
+    link = device.link if isinstance(device.link, Link) else Link(None, None)
+    values = {
+        "slot": device.slot, "address": device.address, "vendor_id": device.vendor_id, "device_id": device.device_id,
+        "model": device.model, "serial": device.serial, "link_width": link.width,
+    }
+    return {name: value if isinstance(value, str | int) else None for name, value in values.items()}
+
+
+def _key(entry: Mapping[str, Any]) -> str:
+    """A card's place: its slot where it has one, since bus numbers move; else its address."""
+    return f"slot:{entry['slot']}" if entry.get("slot") else str(entry.get("address"))
+
+
+def _words(entry: Mapping[str, Any]) -> str:
+    name = entry.get("model") or f"{entry.get('vendor_id')}:{entry.get('device_id')}"
+    return f"{_key(entry)} {name}" + (f", serial {entry['serial']}" if entry.get("serial") else "")
+
+
+def _changes(wanted: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
+    if (wanted["vendor_id"], wanted["device_id"]) != (here["vendor_id"], here["device_id"]):
+        return [f"other card: {_words(here)}, expected {_words(wanted)}"]
+    found = []
+    if wanted["serial"] and here["serial"] and wanted["serial"] != here["serial"]:
+        found.append(f"exchanged: {_words(here)}, expected serial {wanted['serial']}")
+    was, runs = wanted["link_width"], here["link_width"]
+    if isinstance(was, int) and isinstance(runs, int) and runs < was:
+        found.append(f"narrower: {_words(here)} runs x{runs}, was x{was}")
+    return found
+
+
+def _read(path: str) -> list[dict[str, Any]]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            body = json.load(file)
+        if body["schema"] != SCHEMA:
+            raise ValueError(f"its schema is not {SCHEMA}")
+        names = ("slot", "address", "vendor_id", "device_id", "model", "serial", "link_width")
+        return [{name: entry[name] for name in names} for entry in body["devices"]]
+    except OSError as error:
+        raise HotplugError(
+            f"cannot read {path}", why=str(error.strerror), hint=f"hotplugctl list --save-expect {path}",
+            exit=Exit.DENIED if isinstance(error, PermissionError) else Exit.USAGE,
+        ) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise HotplugError(
+            f"{path} does not say what to expect", why=str(error), hint=f"hotplugctl list --save-expect {path}.new",
+            exit=Exit.USAGE,
+        ) from error

@@ -1,0 +1,93 @@
+"""The machine looked at: a root path, plus a way to run commands.
+
+Live server, captured bundle and test tree answer the same questions; readers never learn which one they ask.
+This package is the only place that opens files of the machine looked at or runs commands on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from ..model import Maybe
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A command that ended: its exit status (negative = killed by that signal) and what it printed."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStat:
+    """What stat says of a device node. `kind` is c or b; `mode` the octal permission string."""
+
+    kind: str
+    major: int
+    minor: int
+    owner: str
+    group: str
+    mode: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFile:
+    """A process and one way it has a node: `via` is fd or map. Never its command line, which may hold secrets."""
+
+    pid: int
+    command: str
+    user: str
+    via: str
+    path: str
+
+
+class Host(Protocol):
+    """What readers may ask. Paths are absolute on the machine looked at; answers are three-valued, never exceptions."""
+
+    @property
+    def name(self) -> str:
+        """The machine's host name."""
+
+    @property
+    def live(self) -> bool:
+        """Is it this machine, now?"""
+
+    @property
+    def redacted(self) -> bool:
+        """Do answers carry aliases instead of serial numbers, UUIDs and host names?"""
+
+    def now(self) -> float:
+        """Seconds since the epoch on the machine looked at; of a capture, when it was taken."""
+
+    def pause(self, seconds: float) -> None:
+        """Let time pass on the machine looked at; a capture has none to pass."""
+
+    def text(self, path: str) -> Maybe[str]:
+        """A file's text without trailing white space; undecodable bytes as `\\xNN`."""
+
+    def data(self, path: str, limit: int = 4096) -> Maybe[bytes]:
+        """At most `limit` bytes of a file. A short answer is an answer (config space without privilege is 64 bytes)."""
+
+    def names(self, path: str) -> Maybe[tuple[str, ...]]:
+        """The names in a directory, sorted."""
+
+    def link(self, path: str) -> Maybe[str]:
+        """Where a symbolic link points, as written."""
+
+    def real(self, path: str) -> Maybe[str]:
+        """The path with every link resolved, inside the machine looked at."""
+
+    def stat(self, path: str) -> Maybe[NodeStat]:
+        """A device node's numbers, owner and mode."""
+
+    def run(self, argv: tuple[str, ...], deadline: float) -> Maybe[Ran]:
+        """A command's result; None = no such command; Unknown when it did not end within `deadline` seconds."""
+
+    def log(self, name: str) -> Maybe[str]:
+        """The whole of a log: `kernel` is /dev/kmsg, in its record format."""
+
+    def holders(self, nodes: tuple[str, ...]) -> Maybe[tuple[OpenFile, ...]]:
+        """Every process that has one of the nodes open or mapped."""

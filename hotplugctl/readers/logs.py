@@ -1,0 +1,307 @@
+"""Log text -> LogLine: the forms in which kernel, journal, runtime and application logs are kept and sent around.
+
+Forms are rows of a table, tried line by line (files are cut, pasted and mixed). A line of no known form is kept as it
+is. Only the form is taken off; escapes and control characters stay data, made visible where they are printed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..host import Host
+from ..model import LogLine, Maybe
+
+KERNEL = "/dev/kmsg"
+
+_KMSG = re.compile(r"(?P<prio>\d+),\d+,(?P<usec>\d+),[^;]{0,40};(?P<text>.*)")
+_MONOTONIC = re.compile(
+    r"(?:<(?P<prio>\d{1,3})>)?(?:(?P<facility>[a-z]+\d?) *:(?P<level>[a-z]+) *: )?"
+    r"\[ *(?P<monotonic>\d+\.\d+)\](?:\[ *[TC]\d+\])? ?(?:(?P<host>[\w.-]+) kernel: )?(?P<text>.*)"
+)
+_CTIME = re.compile(
+    r"(?:(?P<facility>[a-z]+\d?) *:(?P<level>[a-z]+) *: )?"
+    r"\[[A-Z][a-z]{2} (?P<month>[A-Z][a-z]{2}) +(?P<day>\d+) (?P<clock>\d\d:\d\d:\d\d) (?P<year>\d{4})\] ?(?P<text>.*)"
+)
+_ISO_TIME = (
+    r"(?P<date>\d{4}-\d\d-\d\d)[T ](?P<clock>\d\d:\d\d:\d\d)(?:[.,](?P<fraction>\d+))?"
+    r"(?P<zone>Z|[+-]\d\d:?\d\d)?"
+)
+_JOURNAL_ISO = re.compile(
+    _ISO_TIME + r" (?P<host>[\w.-]+) (?P<tag>[\w./@-]+(?:\[\d+\])?): (?P<text>.*)"
+)
+_JOURNAL = re.compile(
+    r"(?P<month>[A-Z][a-z]{2}) +(?P<day>\d+) (?P<clock>\d\d:\d\d:\d\d)(?:\.(?P<fraction>\d+))? "
+    r"(?P<host>[\w.-]+) (?P<tag>[\w./@-]+(?:\[\d+\])?): (?P<text>.*)"
+)
+_DMESG_ISO = re.compile(
+    r"(?:(?P<facility>[a-z]+\d?) *:(?P<level>[a-z]+) *: )?"
+    r"(?P<date>\d{4}-\d\d-\d\d)T(?P<clock>\d\d:\d\d:\d\d),(?P<fraction>\d+)(?P<zone>[+-]\d\d:?\d\d) (?P<text>.*)"
+)
+# Runtime and application logs keep their own prefix in the text; only the time is read from it.
+_STAMPED = re.compile(r"(?P<text>\[?(?:\[?\w+\]? \S{0,80}?:)?" + _ISO_TIME.replace("[T ]", "[T -]") + r".*)")
+
+_MONTHS = {
+    "Jan": 1, "Feb": 2, "Mar": 3, "Apr": 4, "May": 5, "Jun": 6, "Jul": 7, "Aug": 8, "Sep": 9, "Oct": 10, "Nov": 11,
+    "Dec": 12,
+}
+_LEVELS = {name: i for i, name in enumerate(("emerg", "alert", "crit", "err", "warn", "notice", "info", "debug"))}
+
+# What a line of each form begins with, so that most forms are not tried on most lines.
+FORMS: tuple[tuple[str, re.Pattern[str], Callable[[str], bool]], ...] = (
+    ("monotonic", _MONOTONIC, lambda c: c in "[<" or c.islower()),
+    ("kmsg", _KMSG, str.isdigit),
+    ("dmesg-iso", _DMESG_ISO, lambda c: c.isdigit() or c.islower()),
+    ("journal-iso", _JOURNAL_ISO, str.isdigit),
+    ("ctime", _CTIME, lambda c: c == "[" or c.islower()),
+    ("journal", _JOURNAL, str.isupper),
+    ("stamped", _STAMPED, lambda c: c == "[" or c.isdigit()),
+)
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_ESCAPED = re.compile(r"(?:\\x[0-9a-fA-F]{2})+")
+
+
+@dataclass(frozen=True, slots=True)
+class LogText:
+    """A log read: its lines, the host names in them, and how many lines had a form of the kernel log or journal."""
+
+    lines: tuple[LogLine, ...]
+    hosts: tuple[str, ...]
+    kernel: int
+
+
+def kernel(host: Host) -> Maybe[tuple[LogLine, ...]]:
+    """The kernel log of a machine; Unknown when it may not be read or was not captured."""
+    text = host.log("kernel")
+    return read_log(text, KERNEL) if isinstance(text, str) else text
+
+
+def read_log(content: str | bytes, source: str) -> tuple[LogLine, ...]:
+    """The lines of a log in any of the known forms; never raises, whatever the bytes."""
+    return parse_log(content, source).lines
+
+
+def parse_log(content: str | bytes, source: str) -> LogText:
+    """As `read_log`, and what else the text tells."""
+    text = decode(content) if isinstance(content, bytes) else content
+    if "\x1b[" in text:
+        text = _COLOUR.sub("", text)
+    records = _json_records(text)
+    return _from_json(records, source) if records is not None else _from_text(text, source)
+
+
+def decode(content: bytes) -> str:
+    """Text of bytes in whatever encoding: a BOM is obeyed, else UTF-8 with undecodable bytes as `\\xNN`."""
+    for bom, encoding in ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"), (b"\xef\xbb\xbf", "utf-8-sig")):
+        if content.startswith(bom):
+            return content.decode(encoding, "backslashreplace" if encoding == "utf-8-sig" else "replace")
+    return content.decode("utf-8", "backslashreplace")
+
+
+def _from_text(text: str, source: str) -> LogText:
+    lines: list[LogLine] = []
+    hosts: dict[str, None] = {}
+    kernel, last, formed = 0, "", False
+    for number, raw in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
+        if not raw.strip():
+            continue
+        if last == "kmsg" and raw[0] == " " and "=" in raw:
+            lines[-1] = _about(lines[-1], raw.strip())
+            continue
+        name, match = _form(raw, last)
+        if match is None:
+            # A printk of several lines has one stamp: what follows belongs to the line above it.
+            above = lines[-1] if formed and raw[0] in " \t" and lines else None
+            line = located(LogLine(source, number, raw.strip() if above else raw.rstrip()))
+            if above is not None:
+                line = replace(line, monotonic=above.monotonic, time=above.time, priority=above.priority)
+                _share(lines, line)
+            else:
+                lines.append(line)
+            continue
+        last, formed = name, name != "stamped"
+        kernel += formed
+        caught = match.groupdict()
+        if caught.get("host"):
+            hosts.setdefault(caught["host"])
+        lines.extend(_of_form(name, caught, source, number))
+    return LogText(tuple(lines), tuple(hosts), kernel)
+
+
+def _form(raw: str, last: str) -> tuple[str, re.Match[str] | None]:
+    first = raw[0]
+    for name, pattern, begins in FORMS:
+        if name == last or begins(first):
+            match = pattern.fullmatch(raw)
+            if match is not None:
+                return name, match
+    return "", None
+
+
+def _share(lines: list[LogLine], line: LogLine) -> None:
+    """Put a continuation after its first line; whichever of them names the device names it for both."""
+    above = lines[-1]
+    if above.address is None and line.address is not None:
+        lines[-1] = replace(above, address=line.address)
+    elif line.address is None:
+        line = replace(line, address=above.address, slot=line.slot or above.slot)
+    lines.append(line)
+
+
+def _of_form(name: str, caught: Mapping[str, str | None], source: str, number: int) -> Iterator[LogLine]:
+    text = caught["text"] or ""
+    tag = caught.get("tag")
+    if tag and not tag.startswith("kernel"):
+        text = f"{tag}: {text}"
+    monotonic = float(caught["monotonic"] or 0) if caught.get("monotonic") else None
+    priority = _LEVELS.get(caught.get("level") or "")
+    if caught.get("prio"):
+        priority = int(caught["prio"] or 0) & 7
+    if name == "kmsg":
+        monotonic = int(caught["usec"] or 0) / 1e6
+        text = unescape(text)
+    for part in text.split("\n"):
+        yield located(LogLine(source, number, part.rstrip("\r"), monotonic, _time(caught), priority))
+
+
+def _time(caught: Mapping[str, str | None]) -> str | None:
+    """ISO 8601 of what a form caught; without a year in its truncated form, `--03-02T08:10:01`."""
+    clock = caught.get("clock")
+    if clock is None:
+        return None
+    if caught.get("month"):
+        month = _MONTHS.get(caught["month"] or "")
+        if month is None:
+            return None
+        date = f"{caught['year']}-" if caught.get("year") else "--"
+        return f"{date}{month:02d}-{int(caught['day'] or 0):02d}T{clock}"
+    fraction = f".{(caught.get('fraction') or '')[:6]:0<6}" if caught.get("fraction") else ""
+    zone = (caught.get("zone") or "").replace("Z", "+00:00")
+    if len(zone) == 5:
+        zone = f"{zone[:3]}:{zone[3:]}"
+    return f"{caught['date']}T{clock}{fraction}{zone}"
+
+
+def unescape(text: str) -> str:
+    r"""`\x1b` of a /dev/kmsg record as the character it stands for (the kernel escapes all but printable ASCII)."""
+    return _ESCAPED.sub(lambda run: decode(bytes.fromhex(run[0].replace("\\x", ""))), text)
+
+
+def _about(line: LogLine, pair: str) -> LogLine:
+    """A record's `DEVICE=+pci:0000:3b:00.0`: the kernel itself says which device its line is about."""
+    if pair.startswith("DEVICE=+pci:"):
+        address = pair.removeprefix("DEVICE=+pci:")
+        if _FULL.fullmatch(address):
+            return replace(line, address=normal(address))
+    return line
+
+
+def _json_records(text: str) -> list[Mapping[str, Any]] | None:
+    """The objects of `dmesg -J` or `journalctl -o json`, or None when it is neither."""
+    start = text.lstrip()[:1]
+    if start != "{":
+        return None
+    try:
+        whole = json.loads(text)
+    except (ValueError, RecursionError):
+        whole = None
+    if isinstance(whole, dict):
+        inner = whole.get("dmesg", [whole])
+        return [record for record in inner if isinstance(record, dict)] if isinstance(inner, list) else None
+    records: list[Mapping[str, Any]] = []
+    for raw in text.split("\n"):
+        try:
+            record = json.loads(raw) if raw.startswith("{") else None
+        except (ValueError, RecursionError):
+            record = None
+        if isinstance(record, dict):
+            records.append(record)
+    return records or None
+
+
+def _from_json(records: list[Mapping[str, Any]], source: str) -> LogText:
+    lines: list[LogLine] = []
+    hosts: dict[str, None] = {}
+    for number, record in enumerate(records, 1):
+        message = record.get("msg", record.get("MESSAGE", ""))
+        if isinstance(message, list):        # journald gives bytes that are no UTF-8 as a list of numbers
+            message = decode(bytes(b & 0xFF for b in message if isinstance(b, int)))
+        if not isinstance(message, str):
+            continue
+        tag = record.get("SYSLOG_IDENTIFIER", "kernel")
+        text = message if tag == "kernel" else f"{tag}[{record.get('_PID', '?')}]: {message}"
+        host = record.get("_HOSTNAME")
+        if isinstance(host, str):
+            hosts.setdefault(host)
+        stamp = _number(record.get("time"))
+        if stamp is None:
+            usec = _number(record.get("_SOURCE_MONOTONIC_TIMESTAMP", record.get("__MONOTONIC_TIMESTAMP")))
+            stamp = usec / 1e6 if usec is not None else None
+        priority = _number(record.get("pri", record.get("PRIORITY")))
+        for part in text.split("\n"):
+            line = located(LogLine(source, number, part, stamp, None, int(priority) & 7 if priority else None))
+            device = record.get("_KERNEL_DEVICE")
+            lines.append(_about(line, f"DEVICE={device}") if isinstance(device, str) else line)
+    return LogText(tuple(lines), tuple(hosts), len(lines))
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+_ADDRESS = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]"
+_FULL = re.compile(rf"(?<![0-9a-fA-F:.]){_ADDRESS}(?![0-9a-fA-F])")
+# A card without its function (NVRM: `PCI:0000:3b:00`; old pciehp: `domain:bus:dev = 0000:09:00`), in a libvirt name, or
+# without its domain. The last looks like a time of day, so it counts only behind a word that announces an address.
+_CARD = re.compile(r"(?:PCI:|bus:dev = |device at )([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[01][0-9a-fA-F])(?![0-9a-fA-F:.])")
+_LIBVIRT = re.compile(r"\bpci_([0-9a-f]{4})_([0-9a-f]{2})_([01][0-9a-f])_([0-7])\b")
+_SHORT = re.compile(
+    r"(?:\bbdf ?[=:] ?|\b[Dd]evice[ =]\[?|\bhost=|\bslot=|\bPCI[: ]|\bBDF[: ]{1,2}|\bGPU |\[|\bpci[@ ])"
+    r"([0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7])(?![\w.:])"
+)
+_SLOT = re.compile(r"\b[Ss]lot ?[(\[]([^)\]]{1,32})[)\]]")
+# A port speaks of the card below it: these name it.
+_SPOKEN_OF = re.compile(rf"(?:received from|received:|pci function|already exists at|for) ({_ADDRESS})")
+
+
+def located(line: LogLine) -> LogLine:
+    """The line with the address and slot that its own text names."""
+    text = line.text
+    if ":" not in text and "_" not in text and "lot" not in text:
+        return line
+    address, also = _address_in(text)
+    slot = _SLOT.search(text) if "lot" in text else None
+    if address is None and slot is None:
+        return line
+    return replace(line, address=address, slot=slot[1] if slot else None, also=also)
+
+
+def _address_in(text: str) -> tuple[str | None, tuple[str, ...]]:
+    full = _FULL.search(text)
+    card = _CARD.search(text)
+    if full is not None:
+        address = normal(full[0])
+        rest = {normal(m[1]) for m in _SPOKEN_OF.finditer(text, full.end())}
+        if card is not None:
+            rest.add(normal(f"{card[1]}.0"))
+        return address, tuple(sorted(rest - {address}))
+    if card is not None:
+        return normal(f"{card[1]}.0"), ()
+    libvirt = _LIBVIRT.search(text)
+    if libvirt is not None:
+        return "{}:{}:{}.{}".format(*libvirt.groups()), ()
+    short = _SHORT.search(text)
+    return (f"0000:{short[1].lower()}", ()) if short is not None else (None, ())
+
+
+def normal(address: str) -> str:
+    """Lower case, and a domain of eight digits (nvidia-smi: `00000000:3B:00.0`) without its leading zeros."""
+    domain, rest = address.lower().split(":", 1)
+    return f"{domain.lstrip('0'):0>4}:{rest}"

@@ -1,0 +1,153 @@
+"""The little that is remembered between runs; absent = nothing known, never an error.
+
+Read through the Host, so that a bundle carries it; written only on the live machine, atomically, by root.
+
+    /run/hotplugctl/handshake/<address>.json    the last second handshake of a card
+    /run/hotplugctl/writes/<name>.json          a sysfs write whose child may still hang in the kernel
+    /run/hotplugctl/lock/<name>                 one writer a device; its content names the owner
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from .errors import Exit, HotplugError
+from .host import Host
+from .host.child import Child, alive
+from .lifecycle import HealthRecord
+from .model import Device, Driver, Kind, Maybe, Unknown
+
+RUN = "/run/hotplugctl"
+
+
+def health(host: Host, device: Device, boot_id: Maybe[str]) -> Maybe[HealthRecord]:
+    """The last second handshake of the card at this address; None = none is remembered."""
+    record = _read(host, f"{RUN}/handshake/{device.address}.json")
+    if record is None or isinstance(record, Unknown):
+        return record
+    try:
+        driver = device.driver.name if isinstance(device.driver, Driver) else device.driver
+        same_card = record["serial"] is None or device.serial == record["serial"]
+        current = record["boot_id"] == boot_id and record["driver"] == driver and same_card
+        age = max(0.0, host.now() - float(record["time"]))
+        return HealthRecord(bool(record["passed"]), age, current, str(record.get("said", "")))
+    except (KeyError, TypeError, ValueError):
+        return Unknown("the health record is damaged", Kind.IO)
+
+
+def keep_health(device: Device, boot_id: Maybe[str], result: tuple[bool, str], now: float) -> None:
+    """Remember a second handshake. Raises HotplugError(DENIED) where it cannot be kept."""
+    passed, said = result
+    save(f"{RUN}/handshake/{device.address}.json", {
+        "address": device.address, "serial": device.serial if isinstance(device.serial, str) else None,
+        "driver": device.driver.name if isinstance(device.driver, Driver) else None,
+        "boot_id": boot_id if isinstance(boot_id, str) else None, "time": now, "passed": passed, "said": said,
+    })
+
+
+def _read(host: Host, path: str) -> dict[str, Any] | Unknown | None:
+    text = host.text(path)
+    if not isinstance(text, str):
+        return text
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return Unknown(f"{path} is damaged", Kind.IO)
+    return value if isinstance(value, dict) else Unknown(f"{path} is damaged", Kind.IO)
+
+
+def save(path: str, value: dict[str, Any]) -> None:
+    """Write a record so that a reader, or a crash, sees the old one or the new one, whole.
+
+    Raises HotplugError(DENIED) where it cannot be kept.
+    """
+    partial = f"{path}.{os.getpid()}"
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+        with open(partial, "x", encoding="utf-8") as file:
+            json.dump(value, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except OSError as error:
+        with suppress(OSError):
+            os.unlink(partial)
+        raise HotplugError(
+            f"cannot keep a record in {os.path.dirname(path)}", why=str(error.strerror), hint="run as root",
+            exit=Exit.DENIED,
+        ) from error
+
+
+def begun_write(name: str, target: str, text: str, child: Child, now: float) -> None:
+    """Remember a write before it acts, with the child that does it."""
+    save(_write_path(name), {
+        "target": target, "text": text, "pid": child.pid, "start_time": child.start_time, "time": now,
+    })
+
+
+def unfinished_write(host: Host, name: str) -> tuple[str, Child] | None:
+    """A write of an earlier run that still hangs: (what it writes, its child); None = there is none.
+
+    The record of a child that has ended is removed.
+    """
+    record = _read(host, _write_path(name))
+    if not isinstance(record, dict):
+        return None
+    try:
+        child = Child(int(record["pid"]), int(record["start_time"]))
+        what = f"{record['text']!r} to {record['target']}"
+    except (KeyError, TypeError, ValueError):
+        return None
+    if alive(child):
+        return what, child
+    ended_write(name)
+    return None
+
+
+def ended_write(name: str) -> None:
+    """Forget a write that returned."""
+    with suppress(FileNotFoundError):
+        os.unlink(_write_path(name))
+
+
+def _write_path(name: str) -> str:
+    return f"{RUN}/writes/{_file_name(name)}.json"
+
+
+def _file_name(name: str) -> str:
+    return name.replace("/", "+")
+
+
+@contextmanager
+def lock(name: str, purpose: str) -> Iterator[None]:
+    """Hold a device for one writer. Raises HotplugError(REFUSED) naming the owner when another run has it.
+
+    The lock goes with the process, however that ends; children of `host/child.py` do not inherit it.
+    """
+    path = f"{RUN}/lock/{_file_name(name)}"
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    except OSError as error:
+        raise HotplugError(
+            f"cannot lock {name}", why=str(error.strerror), hint="run as root", exit=Exit.DENIED
+        ) from error
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = os.pread(descriptor, 200, 0).decode(errors="backslashreplace").strip() or "another run"
+            raise HotplugError(
+                f"{name} is being worked on", why=f"{owner} has it", hint="wait for it to end, then try again",
+                exit=Exit.REFUSED,
+            ) from None
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"pid {os.getpid()} ({purpose})\n".encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)

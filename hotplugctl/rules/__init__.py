@@ -1,0 +1,1 @@
+"""Rules, profiles and the taxonomy as data, and the judge that reads them against facts."""

@@ -1,0 +1,172 @@
+"""Which lines of a log match which patterns of the rules, found in one pass.
+
+A rule set has some hundred patterns, a log some thousand lines; most lines match none. Each pattern is therefore tried
+only on lines that hold one of the fixed texts that it cannot match without.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+from ..model import LogLine, Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A line that matched: `order` is its place among all lines looked at, `groups` what the named groups caught."""
+
+    line: LogLine
+    order: int
+    groups: Mapping[str, str]
+
+
+def patterns_of(when: Any) -> Iterator[str]:
+    """Every log pattern in a condition, those of `unless` too."""
+    if isinstance(when, Mapping):
+        if "log" in when:
+            yield when["log"]
+        for value in when.values():
+            yield from patterns_of(value)
+    elif isinstance(when, (list, tuple)):
+        for value in when:
+            yield from patterns_of(value)
+
+
+def hear(rules: Iterable[Rule], lines: Sequence[LogLine]) -> dict[str, list[Hit]]:
+    """The matching lines of every pattern, in the order of `lines`."""
+    tried = [(p, *_compiled(p)) for p in dict.fromkeys(p for rule in rules for p in patterns_of(rule.when))]
+    heard: dict[str, list[Hit]] = {}
+    for order, line in enumerate(lines):
+        content = line.text
+        folded = content.casefold()
+        for pattern, compiled, needed in tried:
+            for fixed in needed:
+                if fixed in folded:
+                    match = compiled.search(content)
+                    if match is not None:
+                        groups = {key: value for key, value in match.groupdict().items() if value is not None}
+                        heard.setdefault(pattern, []).append(Hit(line, order, groups))
+                    break
+    return heard
+
+
+@lru_cache(maxsize=2048)
+def _compiled(pattern: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
+    return re.compile(pattern), fixed_texts(pattern)
+
+
+def fixed_texts(pattern: str) -> tuple[str, ...]:
+    """Lower-case texts of which every match holds at least one; `("",)` when the pattern promises none.
+
+    Reads the pattern's outermost level only: alternatives, and in each the longest run of plain characters.
+    """
+    runs: list[str] = []
+    for alternative in _split(re.sub(r"^\(\?[aimsux]+\)", "", pattern)):
+        run = max(_plain_runs(alternative), key=len, default="")
+        if not run:
+            inner = _whole_group(alternative)
+            found = fixed_texts(inner) if inner is not None else ("",)
+            runs.extend(found)
+        else:
+            runs.append(run.casefold())
+    return ("",) if any(len(run) < 2 for run in runs) else tuple(dict.fromkeys(runs))
+
+
+def _split(pattern: str) -> list[str]:
+    """The alternatives of a pattern's outermost level."""
+    parts, start = [], 0
+    for at, depth, char in _walk(pattern):
+        if char == "|" and depth == 0:
+            parts.append(pattern[start:at])
+            start = at + 1
+    return [*parts, pattern[start:]]
+
+
+def _walk(pattern: str) -> Iterator[tuple[int, int, str]]:
+    """(place, depth, character) outside classes; escapes come as their two characters at once."""
+    depth, at = 0, 0
+    while at < len(pattern):
+        char = pattern[at]
+        if char == "\\":
+            yield at, depth, pattern[at:at + 2]
+            at += 2
+            continue
+        if char == "[":
+            yield at, depth, "["
+            at += 2 if pattern[at + 1:at + 2] == "]" else 3 if pattern[at + 1:at + 3] == "^]" else 1
+            while at < len(pattern) and pattern[at] != "]":
+                at += 2 if pattern[at] == "\\" else 1
+            yield at, depth, "]"
+            at += 1
+            continue
+        if char == "{":
+            yield at, depth, "{"
+            at = pattern.find("}", at) + 1 or len(pattern)
+            continue
+        if char == ")":
+            depth -= 1
+        yield at, depth, char
+        if char == "(":
+            depth += 1
+        at += 1
+
+
+_OPTIONAL = ("?", "*", "{")
+_SPECIAL = frozenset(".^$+|()[]?*{}")
+
+
+def _plain_runs(alternative: str) -> Iterator[str]:
+    """Runs of characters that stand for themselves and must be there."""
+    run = ""
+    for at, depth, char in _walk(alternative):
+        plain = char[-1] if char not in _SPECIAL and not (len(char) == 2 and char[1].isalnum()) else ""
+        optional = alternative[at + len(char):at + len(char) + 1] in _OPTIONAL
+        if depth == 0 and plain and not optional:
+            run += plain
+        else:
+            yield run
+            run = ""
+    yield run
+
+
+def _whole_group(alternative: str) -> str | None:
+    """The inside of an alternative that is one group that must match, else None."""
+    opened = re.match(r"\((?:\?:|\?P<\w+>)?(?![?])", alternative)
+    if opened is None:
+        return None
+    depth_zero = [at for at, depth, char in _walk(alternative) if char == ")" and depth == 0]
+    rest = alternative[depth_zero[0] + 1:] if depth_zero else ""
+    if not depth_zero or rest[:1] in ("?", "*", "{"):
+        return None
+    return alternative[opened.end():depth_zero[0]]
+
+
+def seconds(line: LogLine) -> float | None:
+    """When a line was written, on its log's own clock; None when it does not say."""
+    if line.monotonic is not None:
+        return line.monotonic
+    return _clock(line.time) if line.time is not None else None
+
+
+@lru_cache(maxsize=8192)
+def _clock(time: str) -> float | None:
+    # `--03-02T08:10:01` is a syslog stamp: it has no year (ISO 8601:2000, truncated form). Any leap year will do.
+    full = f"2000-{time[2:]}" if time.startswith("--") else time
+    try:
+        return datetime.fromisoformat(full).timestamp()
+    except ValueError:
+        return None
+
+
+def same_clock(one: LogLine, other: LogLine) -> bool:
+    """Can the times of two lines be compared?"""
+    if one.source == other.source:
+        return (one.monotonic is None) == (other.monotonic is None)
+    if one.monotonic is not None or other.monotonic is not None:
+        return False
+    return one.time is not None and other.time is not None and len(one.time) > 19 and len(other.time) > 19
