@@ -1,15 +1,99 @@
-"""python -m hotplugctl."""
+"""The way in and out: one command line -> one exit code. Errors become a sentence, and a document under -o json."""
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import typer
+
+from . import show
+from .cli import VERBS, app
+from .errors import Exit, HotplugError
 
 
 def main() -> None:
-    """The command line's entry."""
-    from .cli import run
-
+    """The entry of the command line."""
     sys.exit(run(sys.argv[1:]))
+
+
+# typer's own names for what a wrong command line raises: BadParameter is a UsageError is a ClickException.
+_USAGE: Any = typer.BadParameter.__mro__[1]
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run one command line; returns the exit code. Errors become one sentence, and a document under -o json."""
+    words = _verb_first(list(argv))
+    signal.signal(signal.SIGTERM, _terminate)
+    show.prepare()
+    try:
+        code = _guarded(words)
+        show.flush()
+        return code
+    except BrokenPipeError:
+        show.reader_left()
+        return Exit.OK
+
+
+def _verb_first(words: list[str]) -> list[str]:
+    """Common options may stand before the verb; without a verb it is `list` with one line on health."""
+    at = next((n for n, word in enumerate(words) if word in VERBS), None)
+    if at is not None and words[0].startswith("-"):
+        return [words[at], *words[:at], *words[at + 1:]]
+    if words and (at == 0 or not words[0].startswith("-") or words[0] in ("-h", "--help")):
+        return words
+    return ["list", "--summary", *words]
+
+
+def _terminate(_signal: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _guarded(words: list[str]) -> int:
+    try:
+        return int(app(words, standalone_mode=False, prog_name="hotplugctl") or 0)
+    except HotplugError as error:
+        return _failed(words, error)
+    except _USAGE as error:
+        return _failed(words, _usage(words, error))
+    except (KeyboardInterrupt, typer.Abort):
+        return _failed(words, HotplugError("interrupted", exit=Exit.INTERRUPTED))
+    except BrokenPipeError:
+        raise
+    except Exception as error:  # noqa: BLE001  whatever it is, the person gets one sentence and the way to more
+        if "--debug" in words:
+            import traceback
+
+            traceback.print_exc()
+        return _failed(words, HotplugError(
+            "an unexpected error in hotplugctl", why=f"{type(error).__name__}: {error}",
+            hint="run it again with --debug, and send what it prints", exit=Exit.BUG))
+
+
+def _usage(words: list[str], error: Any) -> HotplugError:
+    verb_named = f" {words[0]}" if words[0] in VERBS else ""
+    why = error.format_message().rstrip(".")
+    return HotplugError("wrong usage", why=why, hint=f"hotplugctl{verb_named} --help", exit=Exit.USAGE)
+
+
+def _failed(words: list[str], error: HotplugError) -> int:
+    show.error(error, as_json=_asks_json(words))
+    return error.exit
+
+
+def _asks_json(words: list[str]) -> bool:
+    """Was JSON asked for? Read from the words, since what failed may be their parsing."""
+    forms = [form.value for form in show.JSON]
+    spelt = {"--json", *(f"-o{form}" for form in forms), *(f"--output={form}" for form in forms)}
+    return (
+        not spelt.isdisjoint(words)
+        or any(option in ("-o", "--output") and form in forms for option, form in pairwise(words))
+        or os.environ.get("HOTPLUGCTL_OUTPUT") in forms
+    )
 
 
 if __name__ == "__main__":

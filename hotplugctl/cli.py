@@ -1,25 +1,18 @@
-"""The five commands: parse, call one function, render one value. The only file that prints or exits."""
+"""The five commands: parse, call one function, render one value."""
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from . import show
 from .errors import Exit, HotplugError
-from .options import Color, Common, Output, size, verb
+from .options import Common, size, verb
 
 if TYPE_CHECKING:
-    from .host import Host
-    from .model import Device, Machine
-    from .output.tables import Table
-    from .probe import Look
+    from .look import Look
+    from .model import Machine
 
 VERBS = ("list", "probe", "watch", "drain", "diagnose")
 EXIT_LINES = "\n".join(f"  {int(code):>3}  {code.name.lower():<12} {code.meaning}" for code in Exit)
@@ -71,7 +64,7 @@ def list_(
     summary: Annotated[bool, typer.Option("--summary", hidden=True)] = False,
 ) -> Exit:
     """List accelerators and where each stands."""
-    from . import expectation, probe, select
+    from . import expectation, health, probe, select
     from .output import views
 
     shown = views.columns(columns, wide=wide)
@@ -80,27 +73,29 @@ def list_(
         return _show_config(common, seen)
     filters = select.Filters(vendor or (), state or (), slot or (), numa or (), label or ())
     select.check_filters(filters, {p.id: p.name for p in seen.profiles})
-    with _progress(common, "reading the PCI bus"):
+    with show.progress(common, "reading the PCI bus"):
         machine = probe.machine(seen, all_pci=all_pci, wide=wide, rooms=slots)
         if handshake:
-            machine = probe.shaken(seen, machine)
+            machine = health.shaken(seen, machine)
     chosen = select.choose(machine, devices or (), filters)
     if slots:
         named = {*chosen.slots, *(d.slot for d in chosen.devices)}
         found = [s for s in machine.slots if not devices or s.name in named]
-        _show(common, "slots", found, lambda: views.slots(found), machine, row="slot")
+        show.rows(common, ("slots", "slot"), found, lambda: views.slots(found), machine)
         if not found:
-            _hint(common, "the kernel knows no slots here (is pciehp or acpiphp active?)")
+            show.hint(common, "the kernel knows no slots here (is pciehp or acpiphp active?)")
         return Exit.OK
     if save_expect is not None:
         expectation.save(save_expect, chosen.devices)
-        _hint(common, f"wrote what is here to {save_expect}")
+        show.hint(common, f"wrote what is here to {save_expect}")
     differs = expectation.differences(save_expect or expect, chosen.devices) if expect else ()
     notes = [*differs, *([views.health(chosen.devices)] if summary and chosen.devices else [])]
-    _show(common, "devices", chosen.devices, lambda: views.devices(chosen.devices, shown, notes), machine,
-          row="device", **({"differences": differs} if expect else {}))
+    show.rows(
+        common, ("devices", "device"), chosen.devices, lambda: views.devices(chosen.devices, shown, notes), machine,
+        **({"differences": differs} if expect else {}),
+    )
     if not chosen.devices:
-        _hint(common, _nothing_here(machine, filters != select.Filters()))
+        show.hint(common, _nothing_here(machine, filters != select.Filters()))
     return Exit.FAULT if differs else Exit.OK
 
 
@@ -122,30 +117,30 @@ def probe(
     locate: Annotated[str | None, typer.Option(metavar="on|off", help="The slot's attention indicator.")] = None,
 ) -> Exit:
     """Show everything about one device or slot."""
+    from . import capture as capturing
+    from . import health, locating, select
     from . import probe as probing
-    from . import select
     from .output import views
 
     sizes = tuple(size(text, "--fits") for text in fits.split(",")) if fits else ()
     seen = _look(common, capture=capture, keep=keep_identifiers)
-    with _progress(common, "reading the device"):
+    with show.progress(common, "reading the device"):
         machine = probing.machine(seen, all_pci=True, close=capture is not None)
         if handshake:
-            machine = probing.shaken(seen, machine)
+            machine = health.shaken(seen, machine)
         chosen = select.choose(machine, (device,), select.Filters())
         found = probing.details(seen, chosen.devices, chosen.slots, sizes)
     if locate is not None:
-        from . import locating
-
         locating.locate(seen.host, found, locate)
-        _hint(common, f"the attention indicator is {'blinking' if locate == 'on' else 'off'}")
+        show.hint(common, f"the attention indicator is {'blinking' if locate == 'on' else 'off'}")
         return Exit.OK
     if capture is not None:
-        _save(common, seen.host, capture, probing.kept(seen))
+        show.hint(common, capturing.save(seen, capture))
     if hex:
-        _print("".join(probing.hex_dumps(seen, found)))
+        show.out("".join(probing.hex_dumps(seen, found)))
         return Exit.OK
-    _show_each(common, found, views.probed, machine)
+    data = found[0] if len(found) == 1 else found
+    show.value(common, "device", data, lambda: [views.probed(one) for one in found], machine)
     return Exit.OK
 
 
@@ -213,212 +208,68 @@ def diagnose(
     vendor: Vendor = None, state: StateIs = None, slot: SlotIs = None, numa: Numa = None, label: Label = None,
 ) -> Exit:
     """Say at which layer a hot-plug failed, why, the proof, and what to do next."""
-    raise NotImplementedError
+    from . import case, select
+    from .output import verdicts
+
+    worst = case.severity(fail_on)
+    if explain is not None:
+        return _explain(common, explain)
+    filters = select.Filters(vendor or (), state or (), slot or (), numa or (), label or ())
+    with show.progress(common, "reading the evidence"):
+        if from_:
+            if capture is not None:
+                raise HotplugError("--capture cannot be used with --from", why="a capture is of a machine",
+                                   hint="leave one of them out", exit=Exit.USAGE)
+            found = case.from_files(from_, common, devices or (), filters, since)
+        else:
+            seen = _look(common, capture=capture, keep=keep_identifiers)
+            found = case.from_machine(seen, devices or (), filters, since)
+            if capture is not None:
+                from . import capture as capturing
+
+                show.hint(common, capturing.save(seen, capture))
+    show.value(common, "diagnosis", found.diagnosis, lambda: verdicts.pages(found.diagnosis, found.machine.gaps),
+               found.machine)
+    return case.exit_code(found.diagnosis, worst)
+
+
+def _explain(common: Common, name: str) -> Exit:
+    from . import case
+    from .output import verdicts
+
+    explanation = case.explanation(name)
+    if common.form in show.JSON:
+        import json
+
+        from .output.documents import plain
+
+        show.out(json.dumps(plain(explanation), indent=2) + "\n")
+    else:
+        show.tables(common, verdicts.explained(explanation))
+    return Exit.OK
 
 
 # --- shared by the commands ----------------------------------------------------------------------------------------
 
 
 def _look(common: Common, *, capture: str | None = None, keep: bool = False) -> Look:
-    """The machine that --root names, its settings and profiles."""
-    from . import config, probe
-    from .host.opening import open_host
-    from .rules import load
+    """The machine that --root names, with the settings and profiles in force."""
+    from . import config, opened
 
     settings = config.settings(common.config)
-    host: Host = open_host(common.root)
-    profiles = probe.profiles_of(host) or load.profiles(config.authored("vendors.d"))
-    redact = common.redact or (capture is not None and not keep)
-    if redact and not host.redacted:
-        from .host.redact import Redacted, redactor_for
-
-        host = Redacted(host, redactor_for(host))
-    if capture is not None:
-        from .host.recorder import Recorder
-        from .output.documents import TOOL
-
-        host = Recorder(host, TOOL)
-    return probe.look(host, settings, profiles)
-
-
-def _save(common: Common, host: Host, dest: str, extra: dict[str, Any]) -> None:
-    from .host.recorder import Recorder
-    from .probe import superset
-
-    if isinstance(host, Recorder):
-        superset(host)
-        host.save(dest, extra)
-        words = "serials, UUIDs and names are aliases" if host.redacted else "NOT redacted"
-        _hint(common, f"wrote {dest} ({words})")
+    return opened.look_at(common.root, settings, redact=common.redact, capturing=capture is not None, keep=keep)
 
 
 def _show_config(common: Common, seen: Look) -> Exit:
     from . import config
     from .output.tables import Column, Row, Table
 
-    rows = config.shown(seen.settings)
-    columns = (Column("SETTING"), Column("VALUE", wraps=True), Column("FROM"))
-    if common.form in (Output.json, Output.jsonl):
+    settings = config.shown(seen.settings)
+    if common.form in show.JSON:
         import json
 
-        _print(json.dumps([{"setting": a, "value": b, "from": c} for a, b, c in rows], indent=2) + "\n")
+        show.out(json.dumps([{"setting": a, "value": b, "from": c} for a, b, c in settings], indent=2) + "\n")
     else:
-        _table(common, Table(columns, tuple(Row(row) for row in rows)))
+        columns = (Column("SETTING"), Column("VALUE", wraps=True), Column("FROM"))
+        show.tables(common, [Table(columns, tuple(Row(setting) for setting in settings))])
     return Exit.OK
-
-
-def _show(
-    common: Common, schema: str, data: Sequence[Any], table: Any, machine: Machine, row: str, **more: Any
-) -> None:
-    """One value in the form asked for."""
-    from .output import documents
-
-    if common.form is Output.json:
-        _print(documents.document(
-            schema, data, host=machine.host, taken_at=machine.taken_at, gaps=machine.gaps, **more))
-    elif common.form is Output.jsonl:
-        _print(documents.lines(row, data))
-    else:
-        _table(common, table())
-
-
-def _show_each(common: Common, found: Sequence[Device], page: Any, machine: Machine) -> None:
-    from .output import documents
-
-    if common.form is Output.json:
-        data: Any = found[0] if len(found) == 1 else list(found)
-        _print(documents.document(
-            "device", data, host=machine.host, taken_at=machine.taken_at, gaps=machine.gaps))
-    elif common.form is Output.jsonl:
-        _print(documents.lines("device", found))
-    else:
-        for number, device in enumerate(found):
-            if number:
-                _print("\n")
-            _table(common, page(device))
-
-
-def _table(common: Common, table: Table) -> None:
-    from .output.tables import render
-
-    terminal = sys.stdout.isatty()
-    form = common.form.value if common.form is not Output.auto else "table" if terminal else "plain"
-    width = os.get_terminal_size(sys.stdout.fileno()).columns if terminal else None
-    _print(render(table, form, width=width or None, color=_colored(common)))
-
-
-def _colored(common: Common) -> bool:
-    """--color, then NO_COLOR and FORCE_COLOR (no-color.org), then whether it is a terminal."""
-    if common.color is not Color.auto:
-        return common.color is Color.always
-    if os.environ.get("NO_COLOR"):
-        return False
-    return bool(os.environ.get("FORCE_COLOR")) or (sys.stdout.isatty() and os.environ.get("TERM") != "dumb")
-
-
-def _print(text: str) -> None:
-    sys.stdout.write(text)
-
-
-def _hint(common: Common, text: str) -> None:
-    from .output.tables import safe
-
-    if not common.quiet:
-        sys.stderr.write(f"hotplugctl: {safe(text)}\n")
-
-
-@contextmanager
-def _progress(common: Common, what: str) -> Iterator[None]:
-    """Say at a terminal what takes longer than a second."""
-    if common.quiet or not sys.stderr.isatty():
-        yield
-        return
-    timer = threading.Timer(1.0, lambda: sys.stderr.write(f"{what} ...\r"))
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        if not timer.is_alive():
-            sys.stderr.write("\x1b[K")
-
-
-# --- the way in and out --------------------------------------------------------------------------------------------
-
-# typer's own names for what a wrong command line raises: BadParameter is a UsageError is a ClickException.
-_USAGE: Any = typer.BadParameter.__mro__[1]
-_JSON = ("json", "jsonl")
-
-
-def run(argv: Sequence[str]) -> int:
-    """Run one command line; returns the exit code. Errors become one sentence, and a document under -o json."""
-    words = _verb_first(list(argv))
-    signal.signal(signal.SIGTERM, _terminate)
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    try:
-        code = _guarded(words)
-        sys.stdout.flush()
-        return code
-    except BrokenPipeError:
-        # The reader had enough: that is success. Python must not try to flush the rest at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Exit.OK
-
-
-def _verb_first(words: list[str]) -> list[str]:
-    """Common options may stand before the verb; without a verb it is `list` with one line on health."""
-    at = next((n for n, word in enumerate(words) if word in VERBS), None)
-    leading = words[:at] if at is not None else words
-    if at is not None and all(word.startswith("-") for word in leading[:1]):
-        return [words[at], *leading, *words[at + 1:]]
-    if words and (not words[0].startswith("-") or words[0] in ("-h", "--help")):
-        return words
-    return ["list", "--summary", *words]
-
-
-def _terminate(_signal: int, _frame: object) -> None:
-    raise KeyboardInterrupt
-
-
-def _guarded(words: list[str]) -> int:
-    try:
-        return int(app(words, standalone_mode=False, prog_name="hotplugctl") or 0)
-    except HotplugError as error:
-        return _failed(words, error)
-    except _USAGE as error:
-        return _failed(words, _usage(words, error))
-    except (KeyboardInterrupt, typer.Abort):
-        return _failed(words, HotplugError("interrupted", exit=Exit.INTERRUPTED))
-    except BrokenPipeError:
-        raise
-    except Exception as error:  # noqa: BLE001  whatever it is, the person gets one sentence and the way to more
-        if "--debug" in words:
-            import traceback
-
-            traceback.print_exc()
-        return _failed(words, HotplugError(
-            "an unexpected error in hotplugctl", why=f"{type(error).__name__}: {error}",
-            hint="run it again with --debug, and send what it prints", exit=Exit.BUG))
-
-
-def _usage(words: list[str], error: Any) -> HotplugError:
-    known = words[0] if words and words[0] in VERBS else ""
-    why = error.format_message().rstrip(".")
-    return HotplugError("wrong usage", why=why, hint=f"hotplugctl {known} --help".replace("  ", " "), exit=Exit.USAGE)
-
-
-def _failed(words: list[str], error: HotplugError) -> int:
-    from .output import documents
-    from .output.tables import safe
-
-    asks_json = "--json" in words or any(
-        word in (f"-o{form}", f"--output={form}") or (word == form and before in ("-o", "--output"))
-        for before, word in zip(["", *words], words, strict=False) for form in _JSON
-    ) or os.environ.get("HOTPLUGCTL_OUTPUT") in _JSON
-    if asks_json:
-        sys.stdout.write(documents.error(error))
-    text = str(error) + (f". Try: {error.hint}" if error.hint else "")
-    sys.stderr.write("\n".join(safe(line) for line in f"hotplugctl: {text}".splitlines()) + "\n")
-    return error.exit

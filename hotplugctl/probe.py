@@ -1,31 +1,26 @@
-"""From a Host to devices, slots and ports: what is there, and where each stands.
+"""From a look at a Host to devices: what is there, and where each stands.
 
-`look` lists the bus once; `machine` makes every row of `list`, `detail` all that `probe` shows of one.
+`machine` makes every row of `list`, `details` all that `probe` shows of one device or empty slot.
 """
 
 from __future__ import annotations
 
-import datetime
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from dataclasses import fields, replace
 from typing import Any
 
-from . import config, records
+from . import config, records, rooms
 from .errors import Exit, HotplugError
-from .host import Host, Ran
-from .host.tree import Bundle
-from .lifecycle import Facts, kernel_says, lost_bar_sizes, port_says, stand
+from .lifecycle import Facts, HealthRecord, kernel_says, lost_bar_sizes, port_says, stand
+from .look import UNPROFILED, Look, iso_time, profile_for
 from .model import (
     NOT_ASKED,
     Bar,
+    Capability,
     Device,
     Gap,
     Kind,
-    LogLine,
     Machine,
-    Match,
     Maybe,
     Port,
     Probed,
@@ -37,85 +32,7 @@ from .model import (
 )
 from .notes import notes
 from .readers import capabilities as config_space
-from .readers import hexdump, holders, kernel, logs, pci, runtime, slots
-from .rules import schema
-
-# Read at every capture, for the rules of tomorrow, even if no reader of today asks.
-SUPERSET = ("/proc/iomem", "/proc/cmdline", "/proc/modules", "/proc/interrupts", "/proc/version", "/etc/os-release")
-SUPERSET_BYTES = 1 << 20
-
-# What --all-pci shows beside accelerators: nothing is expected of it.
-UNPROFILED = Profile(id="none", name="no accelerator", match=Match(), any_driver=True)
-
-
-@dataclass
-class Look:
-    """One look at a machine: the bus listed once, ports and the kernel log read when first asked for."""
-
-    host: Host
-    settings: config.Settings
-    profiles: Sequence[Profile]
-    functions: tuple[pci.Function, ...] = ()
-    _ports: dict[str, Port] = field(default_factory=dict)
-
-    @cached_property
-    def by_address(self) -> dict[str, pci.Function]:
-        """Functions by address."""
-        return {f.address: f for f in self.functions}
-
-    @cached_property
-    def kernel_log(self) -> Maybe[tuple[LogLine, ...]]:
-        """The kernel log, parsed."""
-        return logs.kernel(self.host)
-
-    @cached_property
-    def boot_id(self) -> Maybe[str]:
-        """Which boot this is."""
-        return kernel.boot_id(self.host)
-
-    @property
-    def ports(self) -> tuple[Port, ...]:
-        """The ports looked at so far."""
-        return tuple(self._ports.values())
-
-    def port(self, address: str) -> Port | None:
-        """A port; None when the function above is no port (a host bridge)."""
-        function = self.by_address.get(address)
-        if function is None or not function.is_bridge:
-            return None
-        if address not in self._ports:
-            self._ports[address] = pci.port(self.host, function)
-        return self._ports[address]
-
-    def port_above(self, function: pci.Function) -> Port | None:
-        """The nearest port above."""
-        return self.port(function.above[-1]) if function.above else None
-
-    @cached_property
-    def slots(self) -> tuple[Slot, ...]:
-        """Every slot, filled and empty."""
-        if not slots.names(self.host):
-            return ()
-        ports = {f.address: port for f in self.functions if (port := self.port(f.address)) is not None}
-        return slots.slots(self.host, self.functions, ports, self.settings.slots)
-
-    def slot_of(self, function: pci.Function) -> Slot | None:
-        """The slot a function is seated in, directly or behind a switch on the card."""
-        above = set(function.above)
-        found = [s for s in self.slots if function.address in s.addresses or (s.port is not None and s.port in above)]
-        return found[-1] if found else None
-
-
-def look(host: Host, settings: config.Settings, profiles: Sequence[Profile]) -> Look:
-    """List the bus. Raises HotplugError when it cannot be listed at all."""
-    functions = pci.functions(host)
-    if isinstance(functions, Unknown):
-        denied = functions.kind is Kind.DENIED
-        raise HotplugError(
-            "cannot list the PCI bus", why=functions.why, hint="run as root" if denied else "is sysfs mounted at /sys?",
-            exit=Exit.DENIED if denied else Exit.UNKNOWN,
-        )
-    return Look(host, settings, profiles, functions)
+from .readers import hexdump, holders, kernel, pci, runtime, slots
 
 
 def machine(
@@ -137,7 +54,7 @@ def machine(
         virtual = isinstance(seen.host.link(f"{function.path}/physfn"), str)
         if virtual and not wide:
             continue
-        found.append(_row(seen, replace(function, virtual=virtual), profile, close=close))
+        found.append(row(seen, replace(function, virtual=virtual), profile, close=close))
     found += [_unseen(seen, slot, close=close) for slot in seen.slots if slot.presence is True and not slot.addresses]
     gaps += [Gap(d.address or f"slot:{d.slot}", d.error) for d in found if d.error is not None]
     return Machine(
@@ -169,104 +86,25 @@ def _detail(seen: Look, device: Device) -> Probed:
     function = seen.by_address[device.address]
     profile = profile_for(seen.profiles, function) or UNPROFILED
     virtual = isinstance(seen.host.link(f"{function.path}/physfn"), str)
-    row = _row(seen, replace(function, virtual=virtual), profile, close=True)
-    return row if isinstance(row, Probed) else _as_probed(row)
+    found = row(seen, replace(function, virtual=virtual), profile, close=True)
+    return found if isinstance(found, Probed) else _as_probed(found)
 
 
 def _room_at(seen: Look, device: Probed, sizes: Sequence[int]) -> Maybe[Room]:
     ports = device.upstream if isinstance(device.upstream, tuple) else ()
-    return room(seen, ports[-1], sizes) if ports else None
+    return rooms.room(seen, ports[-1], sizes) if ports else None
 
 
 def _with_room(seen: Look, slot: Slot) -> Slot:
     port = _port_of(seen, slot)
-    return replace(slot, room=room(seen, port) if port is not None else None)
+    return replace(slot, room=rooms.room(seen, port) if port is not None else None)
 
 
 def _port_of(seen: Look, slot: Slot) -> Port | None:
     return seen.port(slot.port) if isinstance(slot.port, str) else None
 
 
-def hex_dumps(seen: Look, devices: Sequence[Device]) -> list[str]:
-    """Config space of each device in the form of `lspci -xxxx`."""
-    dumps = []
-    for device in devices:
-        function = seen.by_address.get(device.address or "")
-        raw = pci.config(seen.host, function, pci.power(seen.host, function)) if function is not None else None
-        if isinstance(raw, bytes):
-            dumps.append(f"{device.address} {device.vendor_id}:{device.device_id}\n{hexdump.hex_dump(raw)}\n")
-        else:
-            why = raw.why if isinstance(raw, Unknown) else "it is not on the bus"
-            raise HotplugError(
-                f"no config space of {device.address or device.slot}", why=why, hint="hotplugctl list",
-                exit=Exit.DENIED if isinstance(raw, Unknown) and raw.kind is Kind.DENIED else Exit.UNKNOWN,
-            )
-    return dumps
-
-
-def shaken(seen: Look, found: Machine) -> Machine:
-    """The machine after each card's health check has run and its result was remembered."""
-    if not seen.host.live:
-        raise HotplugError(
-            "--handshake cannot be used with --root", why="a captured machine runs nothing", hint="leave --root out",
-            exit=Exit.USAGE,
-        )
-    devices = []
-    for device in found.devices:
-        function = seen.by_address.get(device.address or "")
-        profile = profile_for(seen.profiles, function) if function is not None else None
-        if function is None or profile is None or profile.handshake is None or device.rung is not State.INITIALISED:
-            devices.append(device)
-            continue
-        records.keep_health(device, seen.boot_id, health_check(seen, function, profile), seen.host.now())
-        devices.append(_row(seen, function, profile, close=isinstance(device, Probed)))
-    return replace(found, devices=tuple(devices))
-
-
-def health_check(seen: Look, function: pci.Function, profile: Profile) -> tuple[bool, str]:
-    """Run the profile's second handshake: (passed, what it said). All its passes must succeed."""
-    check = profile.handshake
-    if check is None:
-        return True, "the profile has no health check"
-    index = runtime.index_of(seen.host, function.path, profile)
-    for number in range(check.passes):
-        if number:
-            seen.host.pause(check.interval)
-        for one in index if isinstance(index, tuple) and index else ("",):
-            argv = tuple(part.format(index=one, address=function.address) for part in check.argv)
-            answer = seen.host.run(argv, check.timeout)
-            if not isinstance(answer, Ran):
-                return False, answer.why if isinstance(answer, Unknown) else f"there is no {argv[0]} here"
-            if answer.status != 0:
-                return False, f"{argv[0]} ended with {answer.status}: {(answer.stderr or answer.stdout).strip()[-200:]}"
-            if check.expect is not None and not re.search(check.expect, answer.stdout):
-                return False, f"{argv[0]} does not say {check.expect!r}"
-    return True, "passed"
-
-
-def profiles_of(host: Host) -> tuple[Profile, ...]:
-    """The profiles that travelled in a bundle; none elsewhere."""
-    manifest = host.manifest if isinstance(host, Bundle) else {}
-    try:
-        return tuple(schema.profile_from(plain) for plain in manifest.get("profiles", ()))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise HotplugError(
-            "cannot use the profiles of the bundle", why=str(error), hint="have it captured again", exit=Exit.UNKNOWN
-        ) from error
-
-
-def kept(seen: Look) -> dict[str, Any]:
-    """What a bundle carries beside the answers: the profiles in force, as data."""
-    return {"profiles": [schema.profile_to(profile) for profile in seen.profiles]}
-
-
-def profile_for(profiles: Sequence[Profile], function: pci.Function) -> Profile | None:
-    """The first profile that covers the function; generic ones (any driver) come last."""
-    ids = (function.vendor_id, function.device_id, function.class_)
-    return next((p for p in sorted(profiles, key=lambda p: p.any_driver) if p.match.covers(*ids)), None)
-
-
-def _row(seen: Look, function: pci.Function, profile: Profile, *, close: bool) -> Device:
+def row(seen: Look, function: pci.Function, profile: Profile, *, close: bool) -> Device:
     """One device; a broken one is a row that says so, never a lost list."""
     try:
         return _device(seen, function, profile, close=close)
@@ -299,7 +137,7 @@ def _device(seen: Look, function: pci.Function, profile: Profile, *, close: bool
         model=profile.models.get(function.device_id),
         class_=function.class_,
         serial=pci.serial(host, function, usable),
-        uuid=None,
+        uuid=runtime.uuid(host, function.path, profile),
         driver=driver,
         link=pci.limited(pci.link(host, function, power, usable), port.link if port is not None else None),
         bars=pci.bars(host, function, usable),
@@ -310,7 +148,9 @@ def _device(seen: Look, function: pci.Function, profile: Profile, *, close: bool
         errors=pci.errors(host, function),
         first_seen=None,
     )
-    health = records.health(host, device, seen.boot_id) if profile.handshake is not None else None
+    health: Maybe[HealthRecord] = seen.checked.get(function.address)
+    if profile.handshake is not None and health is None:
+        health = records.health(host, device, seen.boot_id)
     firmware = host.text(f"{function.path}/{profile.initialised.attribute}") if profile.initialised else None
     facts = Facts(
         device=device, profile=profile, answering=True if pci.asleep(power) else answers, port=port, firmware=firmware,
@@ -345,13 +185,21 @@ def _closer(
     return _as_probed(
         device,
         upstream=upstream,
-        capabilities=config_space.capabilities(raw) if isinstance(raw, bytes) else raw,
+        capabilities=_capabilities(raw),
         iommu_peers=kernel.iommu_peers(seen.host, function, device.iommu_group),
         holders=holders.holders(seen.host, tuple(node.path for node in nodes)),
         runtime=runtime.versions(seen.host, profile),
-        room=room(seen, port) if port is not None else None,
+        room=rooms.room(seen, port) if port is not None else None,
         sources=_sources(function, device),
     )
+
+
+def _capabilities(raw: Maybe[bytes]) -> Maybe[tuple[Capability, ...]]:
+    """All of them, or why not all could be read: half a list would pass for the whole."""
+    if not isinstance(raw, bytes):
+        return raw
+    why = config_space.short(raw)
+    return config_space.capabilities(raw) if why is None else why
 
 
 def _as_probed(device: Device, **more: Any) -> Probed:
@@ -370,35 +218,6 @@ def _sources(function: pci.Function, device: Device) -> dict[str, str]:
     if isinstance(device.slot, str):
         found["slot"] = f"{slots.SLOTS}/{device.slot}/address"
     return found
-
-
-def room(seen: Look, port: Port, sizes: Sequence[int] = ()) -> Room:
-    """What a port can still take; `sizes` in bytes are asked of its prefetchable window."""
-    taken = {
-        f.address: _ranges(seen, f) for f in seen.functions if f.above and f.above[-1] == port.address
-    }
-    found = slots.room(port, seen.functions, taken)
-    return replace(found, fits={str(size): _fits(found, size) for size in sizes})
-
-
-def _ranges(seen: Look, function: pci.Function) -> tuple[tuple[int, int], ...]:
-    """Address ranges a function occupies: its BARs, and its windows where it is a bridge."""
-    power = pci.power(seen.host, function)
-    bars = pci.bars(seen.host, function, pci.config(seen.host, function, power))
-    placed = [
-        (b.address, b.address + b.size - 1) for b in (bars if isinstance(bars, tuple) else ())
-        if isinstance(b.address, int) and isinstance(b.size, int) and b.kind != "io"
-    ]
-    windows = pci.windows(seen.host, function) if function.is_bridge else ()
-    return (*placed, *((w.start, w.end) for w in (windows if isinstance(windows, tuple) else ()) if w.kind != "io"))
-
-
-def _fits(room: Room, size: int) -> Maybe[bool]:
-    """A BAR larger than the free range may still fit: the kernel enlarges the window of an empty port if it can."""
-    free = room.prefetchable
-    if not isinstance(free, int):
-        return free
-    return True if size <= free else Unknown("not in the window as it is; the kernel may enlarge it", Kind.IO)
 
 
 def _unseen(seen: Look, slot: Slot, *, close: bool) -> Device:
@@ -432,22 +251,22 @@ def _around_slot(seen: Look, device: Device, port: Port | None) -> Probed:
     above = (*function.above, function.address) if function is not None else ()
     return _as_probed(
         device, upstream=tuple(p for a in above if (p := seen.port(a)) is not None), capabilities=None,
-        iommu_peers=None, holders=None, runtime=None, room=room(seen, port) if port is not None else None,
+        iommu_peers=None, holders=None, runtime=None, room=rooms.room(seen, port) if port is not None else None,
     )
 
 
-def superset(host: Host) -> None:
-    """What every capture holds beside the answers of today's readers: all config space, memory map, kernel log."""
-    for path in SUPERSET:
-        host.data(path, SUPERSET_BYTES)
-    host.log("kernel")
-    functions = pci.functions(host)
-    for function in functions if isinstance(functions, tuple) else ():
-        pci.config(host, function, pci.power(host, function))
-        host.text(f"{function.path}/resource")
-
-
-def iso_time(seconds: float) -> str:
-    """Seconds since the epoch as ISO 8601 with milliseconds, UTC."""
-    at = datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc)
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def hex_dumps(seen: Look, devices: Sequence[Device]) -> list[str]:
+    """Config space of each device in the form of `lspci -xxxx`."""
+    dumps = []
+    for device in devices:
+        function = seen.by_address.get(device.address or "")
+        raw = pci.config(seen.host, function, pci.power(seen.host, function)) if function is not None else None
+        if isinstance(raw, bytes):
+            dumps.append(f"{device.address} {device.vendor_id}:{device.device_id}\n{hexdump.hex_dump(raw)}\n")
+        else:
+            why = raw.why if isinstance(raw, Unknown) else "it is not on the bus"
+            raise HotplugError(
+                f"no config space of {device.address or device.slot}", why=why, hint="hotplugctl list",
+                exit=Exit.DENIED if isinstance(raw, Unknown) and raw.kind is Kind.DENIED else Exit.UNKNOWN,
+            )
+    return dumps

@@ -364,3 +364,37 @@ def test_sysfs_agrees_about_ids_and_assigned_bars(device):
     regions = [int(line.split()[0], 16) for line in (device / "resource").read_text().splitlines()]
     for bar in caps.bar_registers(config):
         assert bar.address is None or regions[bar.index] == bar.address
+
+
+@pytest.mark.skipif(shutil.which("lspci") is None, reason="lspci is not installed")
+def test_lspci_decodes_hand_built_registers_as_we_do(tmp_path):
+    def said(config: bytes) -> str:
+        dump = tmp_path / "dump"
+        dump.write_text(f"17:00.0 x\n{hex_dump(config)}\n")
+        return subprocess.run(["lspci", "-vvv", "-F", str(dump)], capture_output=True, text=True, check=True).stdout
+
+    config = full().data
+    text = said(config)
+    assert [int(m["at"], 16) for m in LSPCI_CAPABILITY.finditer(text)] == [c.offset for c in caps.capabilities(config)]
+    assert f"Device Serial Number {caps.serial(config)}" in text
+    assert re.findall(r"(\w+)\+", re.search("UESta:(.*)", text)[1]) == list(caps.aer_status(config).uncorrectable)
+    assert re.findall(r"(\w+)\+", re.search("CESta:(.*)", text)[1]) == list(caps.aer_status(config).correctable)
+    assert "Total VFs: 16, Number of VFs: 4" in text
+    assert "VF offset: 8, stride: 1, Device ID: 2331" in text
+    assert "BAR 0: current size: 1GB, supported: 256MB 512MB 1GB" in text
+    assert "DpcSta:\tTrigger+ Reason:03" in text
+    assert "Region 0: Memory at 200000000000 (64-bit, prefetchable)" in text
+    for speed, width in ((1, 1), (2, 4), (3, 8), (4, 16), (5, 32)):
+        config = Config().express(speed=speed, width=width, max_speed=5, max_width=32).data
+        link = caps.link(config)
+        assert f"LnkSta:\tSpeed {link.speed_gts:g}GT/s" in said(config)
+        assert f"Width x{link.width}" in re.search("LnkSta:.*", said(config))[0]
+    for bits in range(7):
+        config = port(slot=(1 << bits | 75 << 7 | bits + 1 << 19, 0, PRESENT))
+        slot, line = caps.slot_control(config), re.search(r"SltCap:(.*)\n.*Slot #(\d+), PowerLimit (\d+)", said(config))
+        assert (slot.number, slot.power_limit_w) == (int(line[2]), int(line[3]))
+        ours = (
+            slot.attention_button, slot.power_controller, slot.latch_sensor, slot.attention_indicator,
+            slot.power_indicator, slot.hotplug_capable, slot.surprise,
+        )
+        assert ours == tuple(sign == "+" for sign in re.findall(r"[+-]", line[1]))

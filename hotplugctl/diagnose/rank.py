@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from ..model import LADDER, Finding, Layer, Severity, State, device_of
 
 _LAYERS = tuple(Layer)
-_BEHIND_ALL = 1 << 30
+# bdf_rule of the taxonomy: "the topmost dead bridge when a whole branch is dead".
+TOPMOST = frozenset({"device_inaccessible"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +46,17 @@ def _explains(parent: Ranked, child: Ranked) -> bool:
     """Does `parent` explain `child`: by its rule, about the same place, its machine, or what lies below it?"""
     if parent.finding.id == child.finding.id:
         if parent.place is None or child.place is None:
-            return False
-        # The lowest function stands for its card; a dead bridge for the branch below it.
+            return parent.place is not None
+        # The lowest function stands for its card, a dead bridge for the branch below it, else the card for its port.
         same_card = device_of(parent.place) == device_of(child.place) and parent.place < child.place
-        return same_card or (parent.place in child.ports and parent.place not in (child.place, *_below(child, parent)))
+        upper, lower = (parent, child) if parent.finding.id in TOPMOST else (child, parent)
+        return same_card or (upper.place in lower.ports and lower.place not in upper.ports)
     if child.finding.id not in parent.explains:
         return False
     return child.place is None or parent.place == child.place or (
         parent.place is not None
         and (parent.place in child.ports or device_of(parent.place) == device_of(child.place))
     )
-
-
-def _below(child: Ranked, parent: Ranked) -> tuple[str, ...]:
-    return () if parent.place not in parent.ports else (parent.place or "",)
 
 
 def _leads_to(parents: dict[int, int], start: int, goal: int) -> bool:

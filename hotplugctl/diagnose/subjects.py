@@ -63,15 +63,15 @@ def gather(
     for line, own in zip(lines, owners, strict=True):
         for address in own:
             about.setdefault(address, []).append(line)
-    for address, place in places.items():
-        _complete(place, machine, tree, profiles, about.get(address, ()), live=live)
-        place.named = address in named or (place.slot_name is not None and f"slot:{place.slot_name}" in named)
+    for place in places.values():
+        _complete(place, machine, tree, profiles, about.get(place.address or "", ()), live=live)
+        place.named = place.address in named or (place.slot_name is not None and f"slot:{place.slot_name}" in named)
     everyone = Place(None)
     adopt = _adopter(places, {address for hits in heard.values() for hit in hits for address in owners[hit.order]})
     for pattern, hits in heard.items():
         for hit in hits:
             own = owners[hit.order] or adopt(hit.line)
-            for target in [places[address] for address in own] or [everyone]:
+            for target in [places[at] for at in own] or [everyone]:
                 target.heard.setdefault(pattern, []).append(hit)
     found = list(places.values())
     return [*found, everyone] if everyone.heard else found
@@ -96,17 +96,17 @@ def _known(machine: Machine, tree: Tree) -> dict[str, Place]:
     places: dict[str, Place] = {}
     for device in machine.devices:
         slot = next((s for s in machine.slots if s.name == device.slot), None)
-        port = tree.slot_port.get(device.slot) if isinstance(device.slot, str) else None
-        address = device.address or port or (f"slot:{device.slot}" if isinstance(device.slot, str) else None)
+        above = tree.slot_port.get(device.slot) if isinstance(device.slot, str) else None
+        address = device.address or above or (f"slot:{device.slot}" if isinstance(device.slot, str) else None)
         if address is not None:
             places[address] = Place(address, device=device, slot=slot, bridge=address in tree.bridges)
     for port in machine.ports:
         places.setdefault(port.address, Place(port.address, port=port, bridge=True))
         tree.bridges.add(port.address)
     for slot in machine.slots:
-        address = slot.port if isinstance(slot.port, str) else f"slot:{slot.name}"
         if not slot.addresses:
-            places.setdefault(address, Place(address, bridge=True)).slot = slot
+            at = slot.port if isinstance(slot.port, str) else f"slot:{slot.name}"
+            places.setdefault(at, Place(at, bridge=True)).slot = slot
     return places
 
 

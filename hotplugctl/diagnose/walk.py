@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..model import Check, Device, Driver, Layer, Link, Maybe, Node, Port, Probed, SlotControl, State, Trit, Unknown
-from ..rules.facts import look_up
+from ..rules.facts import NO_PORT, look_up
 from ..rules.judge import Subject
 from .rank import reached
 
@@ -13,7 +13,7 @@ Answer = tuple[Trit, str]
 
 
 def walk(subject: Subject) -> tuple[Check, ...]:
-    """The eleven stations in the order in which a card passes them."""
+    """The stations in the order in which a card passes them."""
     return tuple(
         Check(name, layer, {Trit.YES: "ok", Trit.NO: "fault", Trit.UNKNOWN: "unknown"}[answer], because)
         for name, layer, station in STATIONS
@@ -32,10 +32,7 @@ def _bool(value: Maybe[bool], yes: str, no: str, absent: str, *, wanted: bool = 
 
 def _slot_control(subject: Subject) -> Maybe[SlotControl]:
     port = subject.port
-    return port.slot if isinstance(port, Port) else Unknown("the port above is not known", _KIND)
-
-
-_KIND = look_up(Subject(), "port.address").kind
+    return port.slot if isinstance(port, Port) else NO_PORT
 
 
 def _slot_bit(name: str, yes: str, no: str, *, wanted: bool = True) -> Callable[[Subject], Answer]:

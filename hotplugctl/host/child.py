@@ -73,8 +73,11 @@ def write(path: str, text: str, deadline: float, begun: Callable[[Child], None])
         child = Child(pid, _start_time(pid))
         begun(child)
         os.write(opener, b"g")
-    finally:
+    except BaseException:
         os.close(opener)  # without the go, the child reads the end of the pipe and leaves without writing
+        os.waitpid(pid, 0)
+        raise
+    os.close(opener)
     started = time.monotonic()
     status = _wait(child, deadline)
     if status is None:

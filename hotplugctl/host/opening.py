@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import lzma
 import os
 import tarfile
+import zlib
 from importlib import resources
 
 from ..errors import Exit, HotplugError
@@ -42,9 +44,7 @@ def is_machine(path: str) -> bool:
     """Is this a bundle or a tree (rather than a log or a listing)? Raises OSError when it cannot be looked at."""
     if path == DEMO or os.path.isdir(path):
         return True
-    with open(path, "rb"):
-        pass
-    return tarfile.is_tarfile(path)
+    return open_archive(path) is not None
 
 
 def open_archive(path: str) -> Store | None:
@@ -52,11 +52,17 @@ def open_archive(path: str) -> Store | None:
     with open(path, "rb") as file:
         head = file.read(262)
     compressed = head[:2] == b"\x1f\x8b" or head[:3] == b"BZh" or head[:6] == b"\xfd7zXZ\x00"
-    if head[257:262] != b"ustar" and not compressed:
+    if head[257:262] != b"ustar" and not (compressed and _tar_inside(path)):
         return None
-    if compressed and not tarfile.is_tarfile(path) and not path.endswith((".tar.gz", ".tgz", ".tar.xz", ".tar.bz2")):
-        return None  # a compressed log
     return load_tar(path)
+
+
+def _tar_inside(path: str) -> bool:
+    """Is a compressed file a tar rather than a log? Where it is cut too short to tell, its name decides."""
+    try:
+        return tarfile.is_tarfile(path)
+    except (EOFError, zlib.error, lzma.LZMAError):
+        return path.endswith((".tar.gz", ".tgz", ".tar.xz", ".tar.bz2"))
 
 
 def demo_path() -> str:

@@ -10,16 +10,20 @@ import re
 from dataclasses import dataclass
 
 from ..host import Host, OpenFile
-from ..model import Holder, Maybe, Unknown
+from ..model import Holder, Maybe
 
 POD_LOGS = "/var/log/pods"      # NAMESPACE_NAME_UID, one folder a pod, made by the kubelet
 
-# 64 hex digits are a container, wherever they stand: `docker-<id>.scope` with the systemd driver, `/docker/<id>` with the
-# cgroupfs driver. A conmon (`crio-conmon-<id>.scope`) is the container's monitor and stands outside it.
-_CONTAINER = re.compile(r"(?<!conmon)(?:/|-)(?P<id>[0-9a-f]{64})(?=\.scope|/|$)")
-_NAMED = re.compile(r"/lxc(?:\.payload\.|/)(?P<id>[^/]+)")
-# A pod's uid has dashes; the systemd driver writes them as underscores, since a dash means a parent slice to it. A static
-# pod's uid is a hash of 32 digits without any.
+# 64 hex digits are a container, wherever they stand: `docker-<id>.scope` with the systemd driver, `/docker/<id>` with
+# the cgroupfs driver. A conmon (`crio-conmon-<id>.scope`) is the container's monitor and stands outside it.
+_CONTAINER = re.compile(r"(?<!conmon)[-/:](?P<id>[0-9a-f]{64})(?=\.scope|/|$)")
+# Containers and virtual machines that go by a name. systemd writes a dash in the name of a scope as \\x2d.
+_NAMED = (
+    (re.compile(r"/lxc(?:\.payload\.|/)(?P<id>[^/]+)"), "lxc-stop -n {id}"),
+    (re.compile(r"/machine-qemu\\x2d\d+\\x2d(?P<id>[^/]+)\.scope(?=/|$)"), "virsh shutdown {id}"),
+)
+# A pod's uid has dashes; the systemd driver writes them as underscores, since a dash means a parent slice to it.
+# A static pod's uid is a hash of 32 digits without any.
 _POD = re.compile(r"pod(?P<id>[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?=\.slice|/|$)")
 _JOB = re.compile(r"slurm.*?/job_(?P<id>\d+)(?=/|$)")
 _SERVICE = re.compile(r"^/system\.slice/(?:[^/]+\.slice/)*(?P<id>[^/]+\.service)(?=/|$)")
@@ -34,7 +38,7 @@ SHORT = 12      # digits of a container's id that its tools show and take
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """What a control group tells of a process. `stop` is the command that stops the container."""
+    """What a control group tells of a process. `stop` is the command that stops the container or virtual machine."""
 
     container: str | None = None
     pod: str | None = None
@@ -46,20 +50,24 @@ class Owner:
 def owner(cgroup: str) -> Owner:
     """The owner of a process, out of its /proc/PID/cgroup (one line with cgroup v2, one a controller with v1)."""
     paths = [line.split(":", 2)[2] for line in cgroup.splitlines() if line.count(":") >= 2]
-    job, pod, service = (next((m["id"] for p in paths if (m := pattern.search(p))), None)
-                         for pattern in (_JOB, _POD, _SERVICE))
+    job, pod, service = (_first(pattern, paths) for pattern in (_JOB, _POD, _SERVICE))
     container, stop = None, None
     for path in paths:
         if inner := list(_CONTAINER.finditer(path)):      # the innermost: a node of kind is a container with pods in it
             container = inner[-1]["id"]
             stop = next((s.format(id=container[:SHORT]) for where, s in STOP if where.search(path)), None)
             break
-        if named := _NAMED.search(path):
-            container, stop = named["id"], f"lxc-stop -n {named['id']}"
-            break
+    for pattern, command in _NAMED if container is None else ():
+        if (name := _first(pattern, paths)) is not None:
+            container = name.replace("\\x2d", "-")
+            stop = command.format(id=container)
     if pod is not None and len(pod) == 36:
         pod = pod.replace("_", "-")
     return Owner(container, pod, job, service, stop)
+
+
+def _first(pattern: re.Pattern[str], paths: list[str]) -> str | None:
+    return next((match["id"] for path in paths if (match := pattern.search(path))), None)
 
 
 def holders(host: Host, nodes: tuple[str, ...]) -> Maybe[tuple[Holder, ...]]:
@@ -108,5 +116,5 @@ def release(file: OpenFile, owned: Owner, pod: tuple[str, str] | None) -> str:
 def _pods(host: Host) -> dict[str, tuple[str, str]]:
     """uid -> (namespace, name) of the pods of this node."""
     names = host.names(POD_LOGS)
-    split = [name.split("_") for name in names] if isinstance(names, tuple) and not isinstance(names, Unknown) else []
+    split = [name.split("_") for name in names] if isinstance(names, tuple) else []
     return {parts[2]: (parts[0], parts[1]) for parts in split if len(parts) == 3}

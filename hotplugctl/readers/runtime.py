@@ -62,11 +62,11 @@ def index_of(host: Host, device_path: str, profile: Profile) -> Maybe[tuple[str,
         text = attribute(host, device_path, STANDS_IN[profile.index])
     if not isinstance(text, str):
         return text
-    numbers = re.findall(r"\d+", text)
+    numbers = re.findall(r"\b[0-9]{1,5}\b", text)
     if len(numbers) != 1 or profile.index not in COUNTED_BY:
         return tuple(numbers) or None
     count = attribute(host, device_path, COUNTED_BY[profile.index])
-    chips = int(count) if isinstance(count, str) and count.isdecimal() else 1
+    chips = int(count) if isinstance(count, str) and re.fullmatch("[0-9]{1,4}", count) else 1
     return tuple(str(int(numbers[0]) + n) for n in range(min(max(chips, 1), MOST_CHIPS)))
 
 
@@ -143,7 +143,7 @@ def _class_nodes(host: Host, device_path: str, class_: str) -> list[tuple[str, t
             return children
         for child in children or ():
             numbers = host.text(f"{folder}/{child}/dev")
-            match = re.fullmatch(r"(\d+):(\d+)", numbers) if isinstance(numbers, str) else None
+            match = re.fullmatch(r"([0-9]{1,9}):([0-9]{1,9})", numbers) if isinstance(numbers, str) else None
             if match:      # connectors and the like have no `dev`
                 found.append((_node_path(host, f"{folder}/{child}", class_), (int(match[1]), int(match[2]))))
     return found

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..model import Profile, RootCause, Rule
-from .schema import profile_from, profile_to, root_cause_from, rule_from
+from .forms import profile_from, profile_to, root_cause_from, rule_from
 
 if TYPE_CHECKING:
     from .shapes import Node, Problems

@@ -172,6 +172,15 @@ def list_of(inner: Shape) -> Shape:
     return shape
 
 
+def text_or_list(problems: Problems, node: Node) -> Any:
+    """One text or several; always a list."""
+    return list_of(text)(problems, node) if isinstance(node, yaml.SequenceNode) else _single(text(problems, node))
+
+
+def _single(value: Any) -> Any:
+    return BAD if value is BAD else [value]
+
+
 def pairs(problems: Problems, node: Node) -> dict[str, tuple[Node, Node]] | None:
     """The (key, value) nodes of a mapping by key; a key twice is an error. None when it is no mapping."""
     if not isinstance(node, yaml.MappingNode):

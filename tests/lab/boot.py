@@ -226,7 +226,7 @@ class BootedGuest:
 
     def _launch(self, booted: kernel.Kernel) -> None:
         python = os.path.realpath(sys.executable)
-        needed = [str(PROJECT), sys.prefix, sys.base_prefix, python, str(booted.modules), str(booted.driver)]
+        needed = [str(PROJECT), sys.prefix, sys.base_prefix, str(booted.modules), str(booted.driver.parent)]
         self.driver_file = booted.driver
         settings = {
             "PYTHON": python,

@@ -11,9 +11,11 @@ from itertools import count
 from .boot import BootedGuest, GuestError
 
 DRIVER = "/sys/module/labaccel/parameters"
+FAULTS = ("none", "firmware_missing", "probe_timeout", "probe_eio", "slow_boot", "late_boot", "boot_fails",
+          "hang_probe", "hang_remove", "aer_disconnect")
 DEFAULTS = {"fault": "none", "firmware": "labaccel/fw.bin", "boot_ms": "3000", "lazy": "N", "online_event": "N",
             "release": "N"}
-# Uncorrectable and correctable status bits: Receiver... Bad TLP, Completion Timeout, Data Link Protocol Error.
+# Uncorrectable and correctable status bits: Bad TLP, Completion Timeout, Data Link Protocol Error.
 AER_STATUS = {"correctable": (0, 0x40), "nonfatal": (0x4000, 0), "fatal": (0x10, 0)}
 PCI_EXPRESS = 0x10  # capability id
 OFF = 0x0700  # Slot Control: power off and power indicator off
@@ -81,6 +83,8 @@ class Guest(BootedGuest):
 
     def pull(self, slot: int, timeout: float = 20) -> None:
         """Pull the card out without a word, and wait until the kernel has dropped it ("Card not present")."""
+        if self.acpi_hotplug:
+            raise ValueError("the kernel does not look at these slots, the firmware does: only unplug() is heard of")
         # Power and indicator off takes the card away; pciehp's interrupt is masked until power reads on again,
         # so that all the kernel ever sees is a powered slot whose card is gone.
         self._take(slot, "0700:0720 0100:0700 0020:0020", timeout)
@@ -203,5 +207,8 @@ class Guest(BootedGuest):
 
 
 def _texts(params: dict[str, object]) -> dict[str, str]:
+    """Parameters as the module reads them; ValueError for a fault that labaccel does not know."""
+    if params.get("fault", "none") not in FAULTS:
+        raise ValueError(f"fault {params['fault']!r}: must be one of {', '.join(FAULTS)}")
     return {name: ("Y" if value else "N") if isinstance(value, bool) else str(value)
             for name, value in params.items()}

@@ -1,0 +1,121 @@
+"""A case for `diagnose`: the evidence of a machine or of files brought together, and the diagnosis made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from . import config, health, opened, probe, select
+from .diagnose import Explanation, diagnose, explain
+from .errors import Exit, HotplugError
+from .host.opening import DEMO, demo_path
+from .look import Look, iso_time
+from .model import Diagnosis, Gap, LogLine, Machine, Profile, Severity, Unknown
+from .options import Common, duration
+from .readers import archives
+from .rules import load
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What was looked at, and what it means."""
+
+    machine: Machine
+    diagnosis: Diagnosis
+
+
+def severity(text: str) -> Severity:
+    """The severity of --fail-on. Raises HotplugError(USAGE)."""
+    try:
+        return Severity(text)
+    except ValueError:
+        words = ", ".join(one.value for one in Severity)
+        raise HotplugError(
+            f"--fail-on {text!r} is no severity", why=f"it is one of {words}", hint="--fail-on error", exit=Exit.USAGE
+        ) from None
+
+
+def exit_code(found: Diagnosis, fail_on: Severity) -> Exit:
+    """FAULT from `fail_on` on, UNKNOWN where it cannot be told, else OK."""
+    if found.verdict == "unknown":
+        return Exit.UNKNOWN
+    return Exit.FAULT if any(one.severity.at_least(fail_on) for one in found.findings) else Exit.OK
+
+
+def from_machine(seen: Look, named: Sequence[str], filters: select.Filters, since: str | None) -> Case:
+    """Diagnose a machine: this one, or a captured one."""
+    machine = _whole(seen)
+    chosen = select.choose(machine, named, filters, absent_ok=True)
+    if seen.host.live:
+        machine = health.shaken(seen, machine)
+    machine = replace(machine, logs=_recent(machine.logs, since))
+    wanted = _names(chosen) if named or filters != select.Filters() else ()
+    if not wanted and filters != select.Filters():
+        raise HotplugError(
+            "nothing to diagnose", why="no accelerator here passes the filters", hint="hotplugctl list",
+            exit=Exit.UNKNOWN,
+        )
+    return _diagnosed(machine, seen.profiles, wanted, live=True)
+
+
+def from_files(
+    paths: Sequence[str], common: Common, named: Sequence[str], filters: select.Filters, since: str | None
+) -> Case:
+    """Diagnose what people sent; all files together are one case."""
+    found = archives.evidence([demo_path() if path == DEMO else path for path in paths])
+    profiles: tuple[Profile, ...] = load.profiles(config.authored("vendors.d"))
+    machine = Machine(
+        host=found.hosts[0] if found.hosts else "unknown", devices=found.devices, ports=found.ports,
+        logs=found.logs, gaps=found.gaps,
+    )
+    settings = config.settings(common.config)
+    for path in found.bundles:
+        seen = opened.look_at(path, settings, redact=common.redact)
+        profiles = tuple(seen.profiles)
+        machine = _joined(_whole(seen), machine)
+    machine = replace(machine, logs=_recent(machine.logs, since))
+    chosen = select.choose(machine, named, filters, absent_ok=True)
+    wanted = _names(chosen) if named or filters != select.Filters() else ()
+    return _diagnosed(machine, profiles, wanted, live=bool(found.bundles))
+
+
+def explanation(name: str) -> Explanation:
+    """What a rule or a root cause means and how it is told."""
+    return explain(name, load.rules(config.authored("rules.d")), load.taxonomy())
+
+
+def _whole(seen: Look) -> Machine:
+    """All that can be seen of a machine, its kernel log included."""
+    machine = probe.machine(seen, close=True)
+    log = seen.kernel_log
+    gaps = (Gap("kernel log", log.why),) if isinstance(log, Unknown) else ()
+    return replace(machine, logs=log if isinstance(log, tuple) else (), gaps=(*machine.gaps, *gaps))
+
+
+def _joined(one: Machine, more: Machine) -> Machine:
+    """A bundle with what came beside it; its host and time are the case's."""
+    return replace(
+        one, devices=(*one.devices, *more.devices), slots=(*one.slots, *more.slots), ports=(*one.ports, *more.ports),
+        logs=(*one.logs, *more.logs), gaps=(*one.gaps, *more.gaps),
+    )
+
+
+def _names(chosen: select.Chosen) -> tuple[str, ...]:
+    """The devices as `diagnose` knows them: by address, or by slot where the bus shows none."""
+    devices = [device.address or f"slot:{device.slot}" for device in chosen.devices]
+    return (*devices, *(f"slot:{name}" for name in chosen.slots), *chosen.addresses)
+
+
+def _recent(lines: tuple[LogLine, ...], since: str | None) -> tuple[LogLine, ...]:
+    """The lines of the last `since`, counted back from the newest; those without a time stay."""
+    if since is None:
+        return lines
+    newest = max((line.monotonic for line in lines if line.monotonic is not None), default=0.0)
+    start = newest - duration(since, "--since")
+    return tuple(line for line in lines if line.monotonic is None or line.monotonic >= start)
+
+
+def _diagnosed(machine: Machine, profiles: Sequence[Profile], named: tuple[str, ...], *, live: bool) -> Case:
+    rules = load.rules(config.authored("rules.d"))
+    found = diagnose(machine, rules, load.taxonomy(), profiles, named=named, live=live)
+    return Case(machine if machine.taken_at else replace(machine, taken_at=iso_time(0)), found)

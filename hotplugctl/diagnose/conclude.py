@@ -1,0 +1,176 @@
+"""The whole of `diagnose`: evidence and rules in, one Diagnosis out. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ..model import (
+    Device,
+    DeviceVerdict,
+    Diagnosis,
+    Finding,
+    Machine,
+    Profile,
+    RootCause,
+    Rule,
+    State,
+    Unknown,
+)
+from ..rules.facts import Surroundings
+from ..rules.hearing import hear
+from ..rules.judge import Subject
+from . import instances, tree
+from .counts import surroundings_of
+from .findings import HELD_EXPLAINS, Judged, is_fault, judge_place, missing_rung
+from .rank import TOPMOST, Ranked, fold, root_of, worst
+from .report import collect_next, layer_states, timeline
+from .subjects import Place, gather, log_gap, subject_of
+from .unexplained import unexplained
+from .walk import walk
+
+
+@dataclass
+class _Examined:
+    """A place with all that was found out about it."""
+
+    place: Place
+    subject: Subject
+    judged: Judged
+    root: Ranked | None = None
+
+
+def diagnose(
+    machine: Machine, rules: Sequence[Rule], taxonomy: Mapping[str, RootCause], profiles: Sequence[Profile], *,
+    named: tuple[str, ...] = (), live: bool, held_explains: frozenset[str] = HELD_EXPLAINS,
+) -> Diagnosis:
+    """The root cause of each device and of the machine, or an honest unknown.
+
+    `named`: addresses, or `slot:NAME`, to look at; empty = all. `live`: the machine was probed (live or a bundle), so
+    that its facts are of one moment; else it is an archive whose lines and listings are all there is.
+    """
+    lines = instances.settle(machine.logs)
+    heard = hear(rules, lines)
+    grown = tree.grow(machine.devices, machine.ports, machine.slots, lines)
+    around = surroundings_of(machine, lines)
+    places = gather(machine, lines, heard, grown, profiles, named=named, live=live)
+    examined = [
+        _examine(place, rules, taxonomy, grown, around, machine, live=live, held=held_explains)
+        for place in places if not place.foreign and _wanted(place, named)
+    ]
+    ranked = fold(_with_dead_bridges([one for e in examined for one in e.judged.ranked], grown))
+    for e in examined:
+        own = [one for one in ranked if one.place == e.place.address]
+        e.judged.ranked = own
+        e.root = root_of(own, missing_rung(e.subject, live=live))
+    root = worst(e.root for e in examined if e.root is not None)
+    odd = unexplained(lines, heard, [e.place for e in examined])
+    verdict = _verdict(examined, root, live=live, odd=bool(odd))
+    findings = sorted((one for e in examined for one in e.judged.ranked), key=_prominence)
+    shown = [e for e in examined if _shown(e)]
+    first = next((e for e in examined if e.place.named), next((e for e in examined if e.root is root), None))
+    return Diagnosis(
+        verdict=verdict,
+        root_cause=root.finding if root is not None else None,
+        devices=tuple(_device_verdict(e, live=live) for e in shown),
+        findings=tuple(one.finding for one in findings),
+        layers=layer_states([one for e in examined for one in e.judged.ranked if is_fault(one)],
+                            [(rule, j) for e in examined for rule, j in e.judged.fine]),
+        ruled_out=tuple(out for e in examined for out in e.judged.ruled_out),
+        unchecked=tuple(out for e in shown for out in e.judged.unchecked),
+        timeline=timeline(heard, rules, places),
+        collect_next=collect_next(machine, verdict, root.finding if root is not None else None, odd, live=live),
+        checks=walk(first.subject) if live and first is not None else (),
+    )
+
+
+def _examine(
+    place: Place, rules: Sequence[Rule], taxonomy: Mapping[str, RootCause], grown: tree.Tree, around: Surroundings,
+    machine: Machine, *, live: bool, held: frozenset[str],
+) -> _Examined:
+    subject = subject_of(place, around, log_gap(machine))
+    where = place.address if place.address is not None and not place.address.startswith("slot:") else None
+    ports = grown.above(where) if where is not None else ()
+    judged = judge_place(
+        subject, rules, taxonomy, ports=ports, accelerator=place.accelerator or place.slot_name is not None,
+        live=live, held_explains=held, where=where,
+    )
+    return _Examined(place, subject, judged)
+
+
+def _wanted(place: Place, named: Sequence[str]) -> bool:
+    """Was the place named, or nothing at all? Lines about nobody may mean the named one."""
+    return not named or place.named or place.address is None
+
+
+def _with_dead_bridges(ranked: list[Ranked], grown: tree.Tree) -> list[Ranked]:
+    """A dead bridge has lost its bus numbers; every dead thing on a higher bus may be below it, so it is put there."""
+    dead = [one for one in ranked if one.finding.id in TOPMOST and one.place in grown.bridges]
+    return [
+        replace(one, ports=(*one.ports, *(
+            bridge.place for bridge in dead if bridge.place is not None and _higher_bus(one.place, bridge.place)
+        ))) if one.finding.id in TOPMOST else one
+        for one in ranked
+    ]
+
+
+def _higher_bus(lower: str | None, upper: str) -> bool:
+    if lower is None or lower.count(":") != 2:
+        return False
+    (domain, bus, _), (other, above, _) = lower.split(":"), upper.split(":")
+    return domain == other and bus > above
+
+
+def _verdict(examined: Sequence[_Examined], root: Ranked | None, *, live: bool, odd: bool) -> str:
+    """fault, healthy or unknown, as the contract has it."""
+    if root is not None:
+        return "fault"
+    probed = [e for e in examined if e.place.device is not None and not e.place.bridge]
+    if live:
+        good = bool(probed) and all(_in_order(e.subject) for e in probed)
+        return "healthy" if good else "unknown"
+    progress = any(e.judged.fine for e in examined)
+    return "healthy" if progress and not odd else "unknown"
+
+
+def _in_order(subject: Subject) -> bool:
+    """Ready, held by our own drain, or handed to a VM."""
+    device = subject.device
+    if device is None:
+        return False
+    return device.state is State.READY or device.held is not None or _handed_over(device, subject.profile)
+
+
+def _handed_over(device: Device, profile: Profile | None) -> bool:
+    driver = device.driver
+    if profile is None or driver is None or isinstance(driver, Unknown):
+        return False
+    return isinstance(driver.name, str) and driver.name in profile.passthrough
+
+
+def _shown(examined: _Examined) -> bool:
+    """Is the place worth a row: a device that was probed, one with a finding, or one that was named?"""
+    place = examined.place
+    known = place.device is not None and not place.bridge
+    return place.named or bool(examined.judged.ranked) or (known and (place.accelerator or bool(examined.judged.fine)))
+
+
+def _device_verdict(examined: _Examined, *, live: bool) -> DeviceVerdict:
+    place, root = examined.place, examined.root
+    if root is not None:
+        verdict = "fault"
+    elif live and place.device is not None:
+        verdict = "healthy" if _in_order(examined.subject) else "unknown"
+    elif any(one.finding.follows_from is not None for one in examined.judged.ranked):
+        verdict = "fault"
+    else:
+        verdict = "healthy" if examined.judged.fine else "unknown"
+    address = place.device.address if place.device is not None else place.address
+    if place.address is not None and place.address.startswith("slot:"):
+        address = None
+    return DeviceVerdict(address, place.slot_name, verdict, root.finding if root is not None else None)
+
+
+def _prominence(one: Ranked) -> tuple[bool, int, int]:
+    finding: Finding = one.finding
+    return finding.follows_from is not None, -finding.severity.weight, one.order

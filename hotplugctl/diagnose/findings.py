@@ -1,0 +1,176 @@
+"""Rules judged for one place -> findings, what was ruled out, and what could not be checked. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..model import (
+    Evidence,
+    Finding,
+    Probed,
+    RootCause,
+    Rule,
+    RuledOut,
+    Severity,
+    State,
+    Trit,
+    Unknown,
+)
+from ..rules.facts import look_up, names
+from ..rules.hearing import Hit
+from ..rules.judge import Judgement, Subject, judge, shown
+from .rank import Ranked, reached
+
+# A card held by our own drain is unbound, powered off or gone because we did that.
+HELD_EXPLAINS = frozenset({
+    "driver_not_loaded", "slot_powered_off", "slot_empty", "surprise_removal", "link_lost", "dev_node_missing",
+    "device_inaccessible", "hotplug_request_ignored",
+})
+HARMLESS = "none"
+_MOST_LINES = 8
+_CONFIDENCE = ("certain", "likely", "possible")
+_UNNAMED = re.compile(r"\{([a-z_][\w.]*)\}")
+
+
+@dataclass
+class Judged:
+    """All that the rules said of one place. `fine` are the rules of root cause `none` that hold."""
+
+    ranked: list[Ranked] = field(default_factory=list)
+    fine: list[tuple[Rule, Judgement]] = field(default_factory=list)
+    ruled_out: list[RuledOut] = field(default_factory=list)
+    unchecked: list[RuledOut] = field(default_factory=list)
+
+
+def judge_place(
+    subject: Subject, rules: Sequence[Rule], taxonomy: Mapping[str, RootCause], *, ports: tuple[str, ...],
+    accelerator: bool, live: bool, held_explains: frozenset[str], where: str | None,
+) -> Judged:
+    """Every rule for one place. `where` is what the findings name as their address."""
+    judged = Judged()
+    by_cause: dict[str, Ranked] = {}
+    for rule in rules:
+        judgement = judge(rule, subject)
+        if judgement.answer is Trit.UNKNOWN:
+            judged.unchecked.append(RuledOut(rule.id, rule.root_cause, where, judgement.because))
+            continue
+        if judgement.answer is Trit.NO:
+            if judgement.excused and rule.root_cause != HARMLESS:
+                judged.ruled_out.append(RuledOut(rule.id, rule.root_cause, where, judgement.because))
+            continue
+        if rule.root_cause == HARMLESS:
+            judged.fine.append((rule, judgement))
+            continue
+        past = _past(rule, judgement, subject, live=live, held_explains=held_explains)
+        if past is not None:
+            judged.ruled_out.append(RuledOut(rule.id, rule.root_cause, where, past))
+            continue
+        found = _ranked(rule, judgement, subject, taxonomy[rule.root_cause], where, ports, accelerator=accelerator)
+        known = by_cause.get(rule.root_cause)
+        by_cause[rule.root_cause] = found if known is None else _merged(known, found)
+    judged.ranked = list(by_cause.values())
+    return judged
+
+
+def _past(
+    rule: Rule, judgement: Judgement, subject: Subject, *, live: bool, held_explains: frozenset[str]
+) -> str | None:
+    """Why a finding does not stand though its rule holds: our own doing, or history."""
+    device = subject.device
+    if device is None:
+        return None
+    if device.held is not None and rule.root_cause in held_explains:
+        return f"held by {device.held.by} since {device.held.since}: {device.held.reason}"
+    if live and device.sure and rule.blocks is not None and judgement.hits and reached(device.rung, rule.blocks):
+        return f"the card has since become {device.rung.value}"
+    return None
+
+
+def _ranked(
+    rule: Rule, judgement: Judgement, subject: Subject, cause: RootCause, where: str | None, ports: tuple[str, ...],
+    *, accelerator: bool,
+) -> Ranked:
+    order = judgement.hits[0].order if judgement.hits else 1 << 30
+    finding = Finding(
+        id=cause.id, layer=cause.layer, severity=rule.severity or cause.severity, address=where,
+        slot=subject.slot_name, title=_title(rule.title, subject, judgement, where), cause=rule.cause,
+        action=rule.action or cause.action, repair=cause.repair, evidence=_evidence(judgement, subject),
+        confidence=rule.confidence, rule=rule.id,
+    )
+    return Ranked(finding, order, frozenset(rule.explains), rule.blocks, subject.address, accelerator, ports)
+
+
+def _merged(one: Ranked, other: Ranked) -> Ranked:
+    """Two rules with the same root cause: the surer one speaks, both prove, and it is as bad as the worse."""
+    a, b = one.finding, other.finding
+    if _CONFIDENCE.index(b.confidence) < _CONFIDENCE.index(a.confidence):
+        one, other, a, b = other, one, b, a
+    evidence = tuple(dict.fromkeys((*a.evidence, *b.evidence)))[:_MOST_LINES]
+    severity = max(a.severity, b.severity, key=lambda s: s.weight)
+    return replace(
+        one, finding=replace(a, evidence=evidence, severity=severity), order=min(one.order, other.order),
+        explains=one.explains | other.explains, blocks=one.blocks or other.blocks,
+    )
+
+
+def _evidence(judgement: Judgement, subject: Subject) -> tuple[Evidence, ...]:
+    """The lines first, the facts after them."""
+    lines = [line_of(hit) for hit in judgement.hits]
+    if len(lines) > _MOST_LINES:
+        lines = [*lines[:_MOST_LINES - 1], lines[-1]]
+    sources: Mapping[str, str] = subject.device.sources if isinstance(subject.device, Probed) else {}
+    facts = [
+        Evidence(_source(name, sources), None, f"{name}: {shown(value)}") for name, value in judgement.facts
+        if value is not None or name
+    ]
+    return tuple(lines + facts)
+
+
+def _source(name: str, sources: Mapping[str, str]) -> str:
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        found = sources.get(".".join(parts[:length]))
+        if found is not None:
+            return found
+    return "facts"
+
+
+def line_of(hit: Hit) -> Evidence:
+    """A log line as evidence."""
+    return Evidence(hit.line.source, hit.line.line, hit.line.text)
+
+
+def _title(title: str, subject: Subject, judgement: Judgement, where: str | None) -> str:
+    """The title with facts and what the log patterns caught filled in."""
+    caught: dict[str, Any] = {}
+    for hit in judgement.hits:
+        for name, value in hit.groups.items():
+            caught.setdefault(name, value)
+    caught.update(address=where or "the machine", slot=subject.slot_name or "?")
+
+    def fill(match: re.Match[str]) -> str:
+        name = match[1]
+        if name in caught:
+            return str(caught[name])
+        value = look_up(subject, name) if name in names() else None
+        return "?" if value is None or isinstance(value, Unknown) else shown(value)
+
+    return _UNNAMED.sub(fill, title)
+
+
+def missing_rung(subject: Subject, *, live: bool) -> State | None:
+    """The rung that the device lacks next, None where that is not known or it lacks none."""
+    from .rank import next_rung
+
+    device = subject.device
+    if not live or device is None or not device.sure or device.missing is None:
+        return None
+    return next_rung(device.rung)
+
+
+def is_fault(ranked: Ranked) -> bool:
+    """Does this finding make a fault: a warning or worse that nothing else explains?"""
+    return ranked.finding.follows_from is None and ranked.finding.severity.at_least(Severity.WARNING)

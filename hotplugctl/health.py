@@ -1,0 +1,66 @@
+"""The second handshake: an independent health check, run now and remembered."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from dataclasses import replace
+
+from . import records
+from .errors import Exit, HotplugError
+from .host import Ran
+from .lifecycle import HealthRecord
+from .look import Look, profile_for
+from .model import Device, Machine, Probed, Profile, State, Unknown
+from .probe import row
+from .readers import pci, runtime
+
+
+def shaken(seen: Look, found: Machine) -> Machine:
+    """The machine after each card's health check has run and its result was remembered.
+
+    Where it cannot be kept (no root), it counts for this run alone.
+    """
+    if not seen.host.live:
+        raise HotplugError(
+            "--handshake cannot be used with --root", why="a captured machine runs nothing", hint="leave --root out",
+            exit=Exit.USAGE,
+        )
+    return replace(found, devices=tuple(_shaken(seen, device) for device in found.devices))
+
+
+def _shaken(seen: Look, device: Device) -> Device:
+    function = seen.by_address.get(device.address or "")
+    profile = profile_for(seen.profiles, function) if function is not None else None
+    asked = device.rung in (State.INITIALISED, State.READY)  # below them there is nothing to ask
+    if function is None or profile is None or profile.handshake is None or not asked:
+        return device
+    passed, said = health_check(seen, function, profile)
+    seen.checked[function.address] = HealthRecord(passed, age_s=0.0, current=True, said=said)
+    with suppress(HotplugError):
+        records.keep_health(device, seen.boot_id, (passed, said), seen.host.now())
+    return row(seen, function, profile, close=isinstance(device, Probed))
+
+
+def health_check(seen: Look, function: pci.Function, profile: Profile) -> tuple[bool, str]:
+    """Run the profile's second handshake: (passed, what it said). All its passes must succeed."""
+    check = profile.handshake
+    if check is None:
+        return True, "the profile has no health check"
+    index = runtime.index_of(seen.host, function.path, profile)
+    for number in range(check.passes):
+        if number:
+            seen.host.pause(check.interval)
+        for one in index if isinstance(index, tuple) and index else ("",):
+            argv = tuple(part.format(index=one, address=function.address) for part in check.argv)
+            answer = seen.host.run(argv, check.timeout)
+            if not isinstance(answer, Ran):
+                return False, answer.why if isinstance(answer, Unknown) else f"there is no {argv[0]} here"
+            if answer.status != 0:
+                return False, f"{argv[0]} ended with {answer.status}: {(answer.stderr or answer.stdout).strip()[-200:]}"
+            if check.expect is None:
+                continue
+            expected = check.expect.replace("{index}", re.escape(one)).replace("{address}", re.escape(function.address))
+            if not re.search(expected, answer.stdout):
+                return False, f"{argv[0]} does not say {expected!r}"
+    return True, "passed"

@@ -1,0 +1,101 @@
+"""One look at a machine: the bus listed once, ports, slots and the kernel log read when first asked for."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from . import config
+from .errors import Exit, HotplugError
+from .host import Host
+from .lifecycle import HealthRecord
+from .model import Kind, LogLine, Match, Maybe, Port, Profile, Slot, Unknown
+from .readers import kernel, logs, pci, slots
+
+# What --all-pci shows beside accelerators: nothing is expected of it.
+UNPROFILED = Profile(id="none", name="no accelerator", match=Match(), any_driver=True)
+
+
+@dataclass
+class Look:
+    """One look at a machine: the bus listed once, ports and the kernel log read when first asked for."""
+
+    host: Host
+    settings: config.Settings
+    profiles: Sequence[Profile]
+    functions: tuple[pci.Function, ...] = ()
+    checked: dict[str, HealthRecord] = field(default_factory=dict)  # health checks of this very run, by address
+    _ports: dict[str, Port] = field(default_factory=dict)
+
+    @cached_property
+    def by_address(self) -> dict[str, pci.Function]:
+        """Functions by address."""
+        return {f.address: f for f in self.functions}
+
+    @cached_property
+    def kernel_log(self) -> Maybe[tuple[LogLine, ...]]:
+        """The kernel log, parsed."""
+        return logs.kernel(self.host)
+
+    @cached_property
+    def boot_id(self) -> Maybe[str]:
+        """Which boot this is."""
+        return kernel.boot_id(self.host)
+
+    @property
+    def ports(self) -> tuple[Port, ...]:
+        """The ports looked at so far."""
+        return tuple(self._ports.values())
+
+    def port(self, address: str) -> Port | None:
+        """A port; None when the function above is no port (a host bridge)."""
+        function = self.by_address.get(address)
+        if function is None or not function.is_bridge:
+            return None
+        if address not in self._ports:
+            self._ports[address] = pci.port(self.host, function)
+        return self._ports[address]
+
+    def port_above(self, function: pci.Function) -> Port | None:
+        """The nearest port above."""
+        return self.port(function.above[-1]) if function.above else None
+
+    @cached_property
+    def slots(self) -> tuple[Slot, ...]:
+        """Every slot, filled and empty."""
+        if not slots.names(self.host):
+            return ()
+        ports = {f.address: port for f in self.functions if (port := self.port(f.address)) is not None}
+        return slots.slots(self.host, self.functions, ports, self.settings.slots)
+
+    def slot_of(self, function: pci.Function) -> Slot | None:
+        """The slot a function is seated in, directly or behind a switch on the card."""
+        above = set(function.above)
+        found = [s for s in self.slots if function.address in s.addresses or (s.port is not None and s.port in above)]
+        return found[-1] if found else None
+
+
+def look(host: Host, settings: config.Settings, profiles: Sequence[Profile]) -> Look:
+    """List the bus. Raises HotplugError when it cannot be listed at all."""
+    functions = pci.functions(host)
+    if isinstance(functions, Unknown):
+        denied = functions.kind is Kind.DENIED
+        raise HotplugError(
+            "cannot list the PCI bus", why=functions.why, hint="run as root" if denied else "is sysfs mounted at /sys?",
+            exit=Exit.DENIED if denied else Exit.UNKNOWN,
+        )
+    return Look(host, settings, profiles, functions)
+
+
+def profile_for(profiles: Sequence[Profile], function: pci.Function) -> Profile | None:
+    """The first profile that covers the function; generic ones (any driver) come last."""
+    ids = (function.vendor_id, function.device_id, function.class_)
+    return next((p for p in sorted(profiles, key=lambda p: p.any_driver) if p.match.covers(*ids)), None)
+
+
+def iso_time(seconds: float) -> str:
+    """Seconds since the epoch as ISO 8601 with milliseconds, UTC."""
+    at = datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,107 @@
+"""What people see of a diagnosis: the cause, the proof, the next thing to do; the rest folded beneath."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..diagnose.explain import Explanation
+from ..model import Diagnosis, Evidence, Finding, Gap
+from .tables import Column, Row, Table
+
+_PAGE = (Column(""), Column(" ", wraps=True, least=30))
+_EVIDENCE_SHOWN = 8
+
+
+def pages(found: Diagnosis, gaps: Sequence[Gap] = ()) -> list[Table]:
+    """The diagnosis as a person reads it at night: verdict first."""
+    shown = [_verdict(found)]
+    others = [one for one in found.findings if one is not found.root_cause]
+    if others:
+        shown.append(_others(others))
+    if found.checks:
+        rows = [Row((check.name, check.state, check.because)) for check in found.checks]
+        shown.append(Table((Column("CHECK"), Column("STATE"), Column("BECAUSE", wraps=True)), tuple(rows)))
+    else:
+        rows = [Row((one.layer.value, one.state, one.because)) for one in found.layers]
+        shown.append(Table((Column("LAYER"), Column("STATE"), Column("BECAUSE", wraps=True)), tuple(rows)))
+    if gaps:
+        shown.append(Table(_PAGE, (), tuple(f"could not use {gap.path}: {gap.reason}" for gap in gaps)))
+    return shown
+
+
+def _verdict(found: Diagnosis) -> Table:
+    cause = found.root_cause
+    if cause is None:
+        if found.verdict == "healthy":
+            return Table(_PAGE, (), ("No fault stands; the evidence shows only events that completed.",), "HEALTHY")
+        rows = [Row(("collect", command)) for command in found.collect_next]
+        return Table(_PAGE, tuple(rows), (), "UNKNOWN: the evidence does not tell the cause")
+    title = f"{found.verdict.upper()}: {cause.id} at {place(cause)}"
+    return Table(_PAGE, tuple(_finding_rows(cause, found)), (), title)
+
+
+def _finding_rows(cause: Finding, found: Diagnosis) -> list[Row]:
+    rows = [
+        Row(("what", cause.title), cause.severity),
+        Row(("cause", cause.cause)),
+        Row(("layer", f"{cause.layer.value}; severity {cause.severity.value}; confidence {cause.confidence}")),
+    ]
+    rows += [Row(("proof", said(one))) for one in cause.evidence[:_EVIDENCE_SHOWN]]
+    if len(cause.evidence) > _EVIDENCE_SHOWN:
+        rows.append(Row(("", f"and {len(cause.evidence) - _EVIDENCE_SHOWN} more: -o json")))
+    ruled_out = [out for out in found.ruled_out if out.address in (cause.address, None)]
+    rows += [Row(("not", f"{out.root_cause}: {out.because}")) for out in ruled_out[:4]]
+    rows.append(Row(("do", f"[{cause.repair}] {cause.action}")))
+    return rows
+
+
+def _others(others: Sequence[Finding]) -> Table:
+    columns = (
+        Column("ALSO"), Column("AT"), Column("SEVERITY", 1, marked=True), Column("WHAT", wraps=True),
+        Column("FOLLOWS FROM", 2),
+    )
+    rows = [
+        Row((one.id, place(one), one.severity.value, one.title, one.follows_from), one.severity) for one in others
+    ]
+    return Table(columns, tuple(rows))
+
+
+def place(finding: Finding) -> str:
+    """Where a finding is: its address, its slot, or that the evidence names none."""
+    slot = f" (slot {finding.slot})" if finding.slot else ""
+    return f"{finding.address}{slot}" if finding.address else f"slot {finding.slot}" if finding.slot else "no named place"
+
+
+def said(evidence: Evidence) -> str:
+    """`source:line: text`, as editors and grep have it."""
+    where = f"{evidence.source}:{evidence.line}" if evidence.line is not None else evidence.source
+    return f"{where}: {evidence.text}"
+
+
+def explained(explanation: Explanation) -> list[Table]:
+    """What a root cause means, and the rules that tell it."""
+    cause = explanation.root_cause
+    rows = [
+        Row(("meaning", cause.meaning)), Row(("layer", cause.layer.value)), Row(("severity", cause.severity.value)),
+        Row(("do", f"[{cause.repair}] {cause.action}")),
+    ]
+    pages = [Table(_PAGE, tuple(rows), (), cause.id)]
+    for rule in explanation.rules:
+        told = [Row(("title", rule.title)), Row(("cause", rule.cause)), Row(("confidence", rule.confidence))]
+        told += [Row((kind, text)) for kind, text in _conditions(rule.when)]
+        pages.append(Table(_PAGE, tuple(told), (), f"rule {rule.id} ({rule.where})"))
+    return pages
+
+
+def _conditions(when: object, word: str = "when") -> list[tuple[str, str]]:
+    """A rule's condition, a line for each part."""
+    if isinstance(when, dict):
+        for group in ("all", "any", "unless"):
+            if group in when:
+                rest = {key: value for key, value in when.items() if key != group}
+                lines = [line for part in when[group] for line in _conditions(part, group)]
+                return [*(_conditions(rest, word) if rest else []), *lines]
+        if "not" in when:
+            return [(f"{word} not", text) for _, text in _conditions(when["not"], word)]
+        return [(word, ", ".join(f"{key} {value}" for key, value in when.items()))]
+    return [(word, str(when))]

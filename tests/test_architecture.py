@@ -1,0 +1,120 @@
+"""The arrows of the architecture, held by reading the imports and calls of every module."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "hotplugctl"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+STDLIB_ONLY_OURS = {"errors", "model"}
+
+# Pure: values in, values out. What each may import of ours, beside the model and the errors.
+PURE: dict[str, set[str]] = {
+    "model": set(), "errors": set(), "lifecycle": set(), "notes": set(), "select": set(),
+    "readers/header.py": set(), "readers/registers.py": set(), "readers/capabilities.py": {"readers"},
+    "rules/judge.py": {"rules"}, "rules/facts.py": {"rules"}, "diagnose": {"diagnose", "rules"},
+    "output/documents.py": {"output", ""}, "output/tables.py": {"output"}, "output/views.py": {"output", "lifecycle"},
+}
+SYSTEM = {"os", "time", "subprocess", "socket", "fcntl", "shutil", "signal"}
+# Who may touch the system, and with what, beside host/.
+MAY_TOUCH: dict[str, set[str]] = {
+    "records.py": {"os", "fcntl", "open"}, "config.py": {"os"}, "rules/load.py": {"open"},
+    "rules/shapes.py": {"open"}, "expectation.py": {"os", "open"}, "readers/archives.py": {"os", "open"},
+    "cli.py": {"os", "signal"}, "__main__.py": set(),
+}
+HEAVY = {"rich", "pyudev", "yaml", "tabulate", "pydantic", "confluent_kafka", "grpc", "ClusterShell"}
+
+
+def name(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def rule_for(path: Path, table: dict[str, set[str]]) -> set[str] | None:
+    whole = name(path)
+    return next((table[key] for key in table if whole in (key, f"{key}.py") or whole.startswith(f"{key}/")), None)
+
+
+def imports(path: Path, *, top_only: bool = False) -> list[tuple[str, int]]:
+    """(module, line): `a.b` of the outside, `hotplugctl.x` of ours with the relative dots resolved."""
+    tree = ast.parse(path.read_text())
+    package = ["hotplugctl", *path.relative_to(PACKAGE).parent.parts]
+    typing_only = {
+        id(inner) for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        for inner in ast.walk(node)
+    }
+    found = []
+    for node in tree.body if top_only else ast.walk(tree):
+        if id(node) in typing_only:
+            continue
+        if isinstance(node, ast.Import):
+            found += [(alias.name, node.lineno) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            found += [(f"{module}.{alias.name}" if not node.module else module, node.lineno) for alias in node.names]
+    return found
+
+
+@pytest.mark.parametrize("path", [p for p in MODULES if rule_for(p, PURE) is not None], ids=name)
+def test_pure_modules_import_only_the_model_and_what_is_pure(path: Path) -> None:
+    allowed = STDLIB_ONLY_OURS | (rule_for(path, PURE) or set())
+    for module, line in imports(path):
+        if module.startswith("hotplugctl"):
+            part = module.split(".")[1] if "." in module else ""
+            assert part in allowed or part == "__version__", f"{name(path)}:{line} imports {module}"
+        else:
+            assert module.split(".")[0] not in SYSTEM, f"{name(path)}:{line} imports {module}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_only_the_host_touches_the_system(path: Path) -> None:
+    if name(path).startswith("host/"):
+        return
+    allowed = MAY_TOUCH.get(name(path), set())
+    for module, line in imports(path):
+        root = module.split(".")[0]
+        assert root not in SYSTEM or root in allowed, f"{name(path)}:{line} imports {module}"
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open":
+            assert "open" in allowed, f"{name(path)}:{node.lineno} opens a file"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_only_the_command_line_speaks(path: Path) -> None:
+    if name(path) in ("cli.py", "options.py", "__main__.py"):
+        return
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call):
+            said = ast.unparse(node.func)
+            assert said not in ("print", "sys.exit", "sys.stdout.write", "sys.stderr.write"), f"{name(path)}:{node.lineno}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_processes_are_made_in_one_file(path: Path) -> None:
+    calls = [ast.unparse(n.func) for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)]
+    made = {call for call in calls if call.startswith("subprocess.") or call in ("os.fork", "os.system", "os.popen")}
+    assert not made or name(path) == "host/child.py"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_heavy_libraries_are_imported_when_used(path: Path) -> None:
+    if name(path) in ("rules/shapes.py", "rules/grammar.py", "rules/schema.py"):
+        return  # themselves imported only when there is YAML to read
+    for module, line in imports(path, top_only=True):
+        assert module.split(".")[0] not in HEAVY, f"{name(path)}:{line} imports {module} at the top"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_a_module_has_one_subject(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= 350, "a file this long has two subjects"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_the_package_asserts_nothing_and_hides_nothing(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        assert not isinstance(node, ast.Assert), f"{name(path)}:{node.lineno} asserts; raise what the reader can act on"
+        if isinstance(node, ast.ExceptHandler):
+            assert node.type is not None, f"{name(path)}:{node.lineno} catches everything"
