@@ -16,7 +16,7 @@ SCHEMA = "hotplugctl.expect/1"
 
 def save(path: str, devices: Sequence[Device]) -> None:
     """Write what is here to `path`, whole or not at all."""
-    body = {"schema": SCHEMA, "devices": [_entry(device) for device in devices]}
+    body = {"schema": SCHEMA, "devices": [_entry(device) for device in devices if device.address is not None]}
     partial = f"{path}.{os.getpid()}"
     try:
         with open(partial, "x", encoding="utf-8") as file:
@@ -34,7 +34,8 @@ def save(path: str, devices: Sequence[Device]) -> None:
 def differences(path: str, devices: Sequence[Device]) -> tuple[str, ...]:
     """How the machine differs from what `path` expects, a sentence each; none = as expected."""
     expected = _read(path)
-    here = {_key(_entry(device)): _entry(device) for device in devices}
+    on_the_bus = [device for device in devices if device.address is not None]
+    here = {_key(_entry(device)): _entry(device) for device in on_the_bus}
     wanted = {_key(entry): entry for entry in expected}
     found = [f"missing: {_words(wanted[key])}" for key in wanted if key not in here]
     found += [f"unexpected: {_words(here[key])}" for key in here if key not in wanted]

@@ -229,7 +229,8 @@ def human_time(seconds: float) -> str:
 
 # The kernel's own words on why a rung is not reached; the first row that matches says it best.
 _SAYS: tuple[tuple[State, re.Pattern[str]], ...] = (
-    (State.MAPPED, re.compile(r"can't assign; no space|no space for|failed to assign|can't assign")),
+    (State.MAPPED, re.compile(r"can't assign; no space|no space for")),
+    (State.MAPPED, re.compile(r"failed to assign|can't assign")),
     (State.BOUND, re.compile(r"firmware load for .* failed with error|[Ff]irmware .*(?:not found|missing)")),
     (State.BOUND, re.compile(r"not assigned; can't enable|can't enable device|can't reserve")),
     (State.BOUND, re.compile(r"probe (?:of \S+|with driver \S+) failed with error -\d+")),

@@ -38,7 +38,9 @@ class Color(str, enum.Enum):
 
 def _version(asked: bool) -> None:
     if asked:
-        typer.echo(f"hotplugctl {__version__}")
+        from . import show
+
+        show.out(f"hotplugctl {__version__}\n")
         raise typer.Exit
 
 

@@ -32,8 +32,13 @@ def _ranges(seen: Look, function: pci.Function) -> tuple[tuple[int, int], ...]:
 
 
 def _fits(room: Room, size: int) -> Maybe[bool]:
-    """A BAR larger than the free range may still fit: the kernel enlarges the window of an empty port if it can."""
-    free = room.prefetchable
-    if not isinstance(free, int):
-        return free
-    return True if size <= free else Unknown("not in the window as it is; the kernel may enlarge it", Kind.IO)
+    """Does a BAR of this size find a free range? Any BAR may go into the 32-bit window, only 64-bit ones into the other.
+
+    One that does not may still fit: the kernel enlarges the window of an empty port if it can.
+    """
+    for free in (room.mem, room.prefetchable):
+        if isinstance(free, int) and size <= free:
+            return True
+    if isinstance(room.prefetchable, Unknown):
+        return room.prefetchable
+    return Unknown("not in the windows as they are; the kernel may enlarge them", Kind.IO)

@@ -79,7 +79,10 @@ def test_another_process_of_the_same_pid_is_not_taken_for_the_child() -> None:
 
 
 def test_a_hung_write_does_not_hold_the_output_of_the_command_that_began_it(hangs: str) -> None:
-    code = f"from hotplugctl.host import child; r = child.write({hangs!r}, '1', 0.2, lambda c: None); print(r.child.pid)"
+    code = (
+        "from hotplugctl.host import child\n"
+        f"result = child.write({hangs!r}, '1', 0.2, lambda c: None)\nprint(result.child.pid)"
+    )
     started = time.monotonic()
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20).stdout
     assert time.monotonic() - started < 10, "x=$(command) returns although the child still hangs"

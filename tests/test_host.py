@@ -123,8 +123,8 @@ def test_nothing_identifying_is_in_a_redacted_bundle(machine: MachineTree, tmp_p
     captured(machine, tmp_path / "b")
     everything = b"".join(p.read_bytes() for p in (tmp_path / "b").rglob("*") if p.is_file())
     dsn = bytes.fromhex("334455") + bytes.fromhex("fe")
-    for secret in (b"SN-12345678", b"52:54:00:12:34:56", b"8a2b1c3d", b"10.20.30.40", b"alice", b"hunter2", b"m1.example",
-                   dsn, (0x001122FFFE334455).to_bytes(8, "little")):
+    texts = (b"SN-12345678", b"52:54:00:12:34:56", b"8a2b1c3d", b"10.20.30.40", b"alice", b"hunter2", b"m1.example")
+    for secret in (*texts, dsn, (0x001122FFFE334455).to_bytes(8, "little")):
         assert secret not in everything, secret
 
 
@@ -159,8 +159,8 @@ def test_a_bundle_cut_short_is_one_sentence(machine: MachineTree, tmp_path: Path
 
 
 @pytest.mark.parametrize("manifest", [b"", b"{", b"[]", b'{"schema": "other/1"}', b'{"schema": "hotplugctl.bundle/1"}',
-                                      b'{"schema": "hotplugctl.bundle/1", "host": "x", "redacted": true, "taken_at": 0, '
-                                      b'"answers": []}'])
+                                      b'{"schema": "hotplugctl.bundle/1", "host": "x", "redacted": true, "taken_at": 0,'
+                                      b' "answers": []}'])
 def test_a_damaged_manifest_is_one_sentence(tmp_path: Path, manifest: bytes) -> None:
     (tmp_path / "manifest.json").write_bytes(manifest)
     with pytest.raises(HotplugError, match="manifest cannot be read"):

@@ -26,10 +26,21 @@ from hotplugctl.output.documents import plain
 from hotplugctl.rules import facts
 
 # The contract's words, copied by hand: scripts rely on them.
-DEVICE = ["profile", "address", "slot", "slot_printed", "vendor", "vendor_id", "device_id", "model", "class", "serial", "uuid", "driver", "link", "bars", "numa_node", "iommu_group", "nodes", "state", "rung", "held", "missing", "sure", "notes", "labels", "power", "errors", "first_seen", "error"]
-PROBED = [*DEVICE, *["upstream", "capabilities", "iommu_peers", "holders", "runtime", "room", "sources"]]
-SLOT = ["name", "printed", "port", "path", "hotplug", "power", "presence", "latch", "link", "addresses", "room"]
-FINDING = ["id", "layer", "severity", "address", "slot", "title", "cause", "action", "repair", "evidence", "confidence", "rule", "follows_from"]
+DEVICE = [
+    "profile", "address", "slot", "slot_printed", "vendor", "vendor_id", "device_id", "model", "class", "serial",
+    "uuid",
+    "driver", "link", "bars", "numa_node", "iommu_group", "nodes", "state", "rung", "held", "missing", "sure", "notes",
+    "labels", "power", "errors", "first_seen", "error",
+]
+PROBED = [*DEVICE, "upstream", "capabilities", "iommu_peers", "holders", "runtime", "room", "sources"]
+SLOT = [
+    "name", "printed", "port", "path", "hotplug", "power", "presence", "latch", "link", "addresses", "room",
+]
+FINDING = [
+    "id", "layer", "severity", "address", "slot", "title", "cause", "action", "repair", "evidence", "confidence",
+    "rule",
+    "follows_from",
+]
 INSIDE = {
     "Driver": "name module version firmware",
     "Link": "speed_gts width max_speed_gts max_width limit_speed_gts limit_width limited_by",

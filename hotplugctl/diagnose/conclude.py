@@ -18,7 +18,7 @@ from ..model import (
     Unknown,
 )
 from ..rules.facts import Surroundings
-from ..rules.hearing import hear
+from ..rules.hearing import hear, must_hear
 from ..rules.judge import Subject
 from . import instances, tree
 from .counts import surroundings_of
@@ -54,8 +54,9 @@ def diagnose(
     grown = tree.grow(machine.devices, machine.ports, machine.slots, lines)
     around = surroundings_of(machine, lines)
     places = gather(machine, lines, heard, grown, profiles, named=named, live=live)
+    bound = [(rule, must_hear(rule.when)) for rule in rules]
     examined = [
-        _examine(place, rules, taxonomy, grown, around, machine, live=live, held=held_explains)
+        _examine(place, bound, taxonomy, grown, around, machine, live=live, held=held_explains)
         for place in places if not place.foreign and _wanted(place, named)
     ]
     ranked = fold(_with_dead_bridges([one for e in examined for one in e.judged.ranked], grown))
@@ -68,24 +69,36 @@ def diagnose(
     verdict = _verdict(examined, root, live=live, odd=bool(odd))
     findings = sorted((one for e in examined for one in e.judged.ranked), key=_prominence)
     shown = [e for e in examined if _shown(e)]
-    first = next((e for e in examined if e.place.named), next((e for e in examined if e.root is root), None))
+    first = _walked(examined, root)
     return Diagnosis(
         verdict=verdict,
         root_cause=root.finding if root is not None else None,
         devices=tuple(_device_verdict(e, live=live) for e in shown),
         findings=tuple(one.finding for one in findings),
         layers=layer_states([one for e in examined for one in e.judged.ranked if is_fault(one)],
-                            [(rule, j) for e in examined for rule, j in e.judged.fine]),
+                            [proof for e in examined for proof in e.judged.fine]),
         ruled_out=tuple(out for e in examined for out in e.judged.ruled_out),
-        unchecked=tuple(out for e in shown for out in e.judged.unchecked),
+        unchecked=tuple(out for e in shown if e.place.probed for out in e.judged.unchecked),
         timeline=timeline(heard, rules, places),
         collect_next=collect_next(machine, verdict, root.finding if root is not None else None, odd, live=live),
         checks=walk(first.subject) if live and first is not None else (),
     )
 
 
+def _walked(examined: Sequence[_Examined], root: Ranked | None) -> _Examined | None:
+    """The place to walk through: the first named, else the one at fault, else the first card that is not in order."""
+    cards = [e for e in examined if _looked_at(e)]
+    choices = (
+        [e for e in examined if e.place.named],
+        [e for e in examined if root is not None and e.root is root and e.place.address is not None],
+        [e for e in cards if not _in_order(e.subject)],
+        cards,
+    )
+    return next((choice[0] for choice in choices if choice), None)
+
+
 def _examine(
-    place: Place, rules: Sequence[Rule], taxonomy: Mapping[str, RootCause], grown: tree.Tree, around: Surroundings,
+    place: Place, rules: Sequence[tuple[Rule, frozenset[str] | None]], taxonomy: Mapping[str, RootCause], grown: tree.Tree, around: Surroundings,
     machine: Machine, *, live: bool, held: frozenset[str],
 ) -> _Examined:
     subject = subject_of(place, around, log_gap(machine))
@@ -125,12 +138,18 @@ def _verdict(examined: Sequence[_Examined], root: Ranked | None, *, live: bool, 
     """fault, healthy or unknown, as the contract has it."""
     if root is not None:
         return "fault"
-    probed = [e for e in examined if e.place.device is not None and not e.place.bridge]
+    probed = [e for e in examined if _looked_at(e)]
     if live:
         good = bool(probed) and all(_in_order(e.subject) for e in probed)
         return "healthy" if good else "unknown"
     progress = any(e.judged.fine for e in examined)
     return "healthy" if progress and not odd else "unknown"
+
+
+def _looked_at(examined: _Examined) -> bool:
+    """Is the place a card, seen on the bus or only by its slot? An empty slot is nobody's fault."""
+    device = examined.place.device
+    return device is not None and device.state is not State.ABSENT
 
 
 def _in_order(subject: Subject) -> bool:
@@ -151,8 +170,8 @@ def _handed_over(device: Device, profile: Profile | None) -> bool:
 def _shown(examined: _Examined) -> bool:
     """Is the place worth a row: a device that was probed, one with a finding, or one that was named?"""
     place = examined.place
-    known = place.device is not None and not place.bridge
-    return place.named or bool(examined.judged.ranked) or (known and (place.accelerator or bool(examined.judged.fine)))
+    known = _looked_at(examined) and (place.accelerator or bool(examined.judged.fine))
+    return place.address is not None and (place.named or bool(examined.judged.ranked) or known)
 
 
 def _device_verdict(examined: _Examined, *, live: bool) -> DeviceVerdict:
@@ -165,9 +184,9 @@ def _device_verdict(examined: _Examined, *, live: bool) -> DeviceVerdict:
         verdict = "fault"
     else:
         verdict = "healthy" if examined.judged.fine else "unknown"
-    address = place.device.address if place.device is not None else place.address
-    if place.address is not None and place.address.startswith("slot:"):
-        address = None
+    # A slot that shows no card has no device address, though its findings name the port (bdf_rule).
+    shows_none = place.bridge and place.slot_name is not None
+    address = None if shows_none else place.device.address if place.device is not None else place.address
     return DeviceVerdict(address, place.slot_name, verdict, root.finding if root is not None else None)
 
 

@@ -30,6 +30,7 @@ HELD_EXPLAINS = frozenset({
     "device_inaccessible", "hotplug_request_ignored",
 })
 HARMLESS = "none"
+MEANING_ONLY = "possible"       # of a harmless rule: its line is known, and proves nothing
 _MOST_LINES = 8
 _CONFIDENCE = ("certain", "likely", "possible")
 _UNNAMED = re.compile(r"\{([a-z_][\w.]*)\}")
@@ -37,22 +38,27 @@ _UNNAMED = re.compile(r"\{([a-z_][\w.]*)\}")
 
 @dataclass
 class Judged:
-    """All that the rules said of one place. `fine` are the rules of root cause `none` that hold."""
+    """All that the rules said of one place. `fine` are the rules of root cause `none` that hold, with their titles."""
 
     ranked: list[Ranked] = field(default_factory=list)
-    fine: list[tuple[Rule, Judgement]] = field(default_factory=list)
+    fine: list[tuple[Rule, str]] = field(default_factory=list)
     ruled_out: list[RuledOut] = field(default_factory=list)
     unchecked: list[RuledOut] = field(default_factory=list)
 
 
 def judge_place(
-    subject: Subject, rules: Sequence[Rule], taxonomy: Mapping[str, RootCause], *, ports: tuple[str, ...],
+    subject: Subject, rules: Sequence[tuple[Rule, frozenset[str] | None]], taxonomy: Mapping[str, RootCause], *, ports: tuple[str, ...],
     accelerator: bool, live: bool, held_explains: frozenset[str], where: str | None,
 ) -> Judged:
-    """Every rule for one place. `where` is what the findings name as their address."""
+    """Every rule for one place. `where` is what the findings name as their address.
+
+    Each rule comes with the patterns it must hear (`must_hear`): most places hear none of most rules' patterns.
+    """
     judged = Judged()
     by_cause: dict[str, Ranked] = {}
-    for rule in rules:
+    for rule, needed in rules:
+        if needed is not None and subject.logs is None and needed.isdisjoint(subject.heard):
+            continue
         judgement = judge(rule, subject)
         if judgement.answer is Trit.UNKNOWN:
             judged.unchecked.append(RuledOut(rule.id, rule.root_cause, where, judgement.because))
@@ -62,7 +68,8 @@ def judge_place(
                 judged.ruled_out.append(RuledOut(rule.id, rule.root_cause, where, judgement.because))
             continue
         if rule.root_cause == HARMLESS:
-            judged.fine.append((rule, judgement))
+            if rule.confidence != MEANING_ONLY:
+                judged.fine.append((rule, _title(rule.title, subject, judgement, where)))
             continue
         past = _past(rule, judgement, subject, live=live, held_explains=held_explains)
         if past is not None:
@@ -84,7 +91,7 @@ def _past(
         return None
     if device.held is not None and rule.root_cause in held_explains:
         return f"held by {device.held.by} since {device.held.since}: {device.held.reason}"
-    if live and device.sure and rule.blocks is not None and judgement.hits and reached(device.rung, rule.blocks):
+    if live and rule.blocks is not None and judgement.hits and reached(device.rung, rule.blocks):
         return f"the card has since become {device.rung.value}"
     return None
 

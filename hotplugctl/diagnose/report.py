@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from ..model import Finding, Layer, LayerState, LogLine, Machine, Moment, Rule
 from ..rules.hearing import Hit, patterns_of
-from ..rules.judge import Judgement
 from .rank import Ranked
 from .subjects import Place
 
@@ -15,16 +14,16 @@ _MOST_MOMENTS = 200
 _PREFIX = {"hw": Layer.HARDWARE, "drv": Layer.DRIVER, "rt": Layer.RUNTIME, "app": Layer.APPLICATION}
 
 
-def layer_states(faults: Sequence[Ranked], fine: Sequence[tuple[Rule, Judgement]]) -> tuple[LayerState, ...]:
+def layer_states(faults: Sequence[Ranked], fine: Sequence[tuple[Rule, str]]) -> tuple[LayerState, ...]:
     """Each layer: fault where a finding stands, ok where a line proves it, else unknown."""
     states = []
     for layer in Layer:
         fault = next((one.finding for one in faults if one.finding.layer is layer), None)
-        proof = next((rule for rule, _ in fine if _PREFIX.get(rule.id.split(".")[0]) is layer), None)
+        proof = next((title for rule, title in fine if _PREFIX.get(rule.id.split(".")[0]) is layer), None)
         if fault is not None:
             states.append(LayerState(layer, "fault", fault.title))
         elif proof is not None:
-            states.append(LayerState(layer, "ok", proof.title))
+            states.append(LayerState(layer, "ok", proof))
         else:
             states.append(LayerState(layer, "unknown", "nothing in the evidence speaks of it"))
     return tuple(states)

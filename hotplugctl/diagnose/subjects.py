@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..model import Device, Driver, LogLine, Machine, Port, Probed, Profile, Slot, Unknown, device_of
+from ..model import Device, Driver, Kind, LogLine, Machine, Port, Probed, Profile, Slot, Unknown, device_of
 from ..rules.facts import Surroundings
 from ..rules.hearing import Hit
 from ..rules.judge import NO_LOG, Subject
@@ -18,7 +18,7 @@ from .told import told
 from .tree import Tree
 
 _SPEAKS_FOR_CARD = re.compile(
-    r"(?:pcieport|pciehp|shpchp) \S+ (?:pciehp: )?(?:.*\b[Ss]lot ?\(|AER:|DPC:|EDR:|.*[Tt]imeout on)"
+    r"(?:pciehp|shpchp) |pcieport \S+ (?:pciehp|AER|DPC|EDR|device recovery)\b"
 )
 _ABOUT_ITSELF = re.compile(r"no response from device|device inaccessible")
 _ACCELERATOR_CLASSES = ("12", "0302", "0300", "0b40")
@@ -37,6 +37,7 @@ class Place:
     bridge: bool = False
     named: bool = False
     foreign: bool = False
+    probed: bool = False
     heard: dict[str, list[Hit]] = field(default_factory=dict)
 
     @property
@@ -88,7 +89,9 @@ def subject_of(place: Place, surroundings: Surroundings, logs: Unknown | None) -
 
 def log_gap(machine: Machine) -> Unknown | None:
     """Why silence of the log proves nothing, or None when there is a log."""
-    return None if machine.logs else NO_LOG
+    if machine.logs:
+        return None
+    return next((Unknown(gap.reason, Kind.NOT_CAPTURED) for gap in machine.gaps if "log" in gap.path), NO_LOG)
 
 
 def _known(machine: Machine, tree: Tree) -> dict[str, Place]:
@@ -99,7 +102,7 @@ def _known(machine: Machine, tree: Tree) -> dict[str, Place]:
         above = tree.slot_port.get(device.slot) if isinstance(device.slot, str) else None
         address = device.address or above or (f"slot:{device.slot}" if isinstance(device.slot, str) else None)
         if address is not None:
-            places[address] = Place(address, device=device, slot=slot, bridge=address in tree.bridges)
+            places[address] = Place(address, device=device, slot=slot, bridge=device.address is None, probed=True)
     for port in machine.ports:
         places.setdefault(port.address, Place(port.address, port=port, bridge=True))
         tree.bridges.add(port.address)
@@ -126,7 +129,7 @@ def _complete(
     place.slot_name = slot_name or (place.slot.name if place.slot is not None else None)
     place.slot = place.slot or next((slot for slot in machine.slots if slot.name == place.slot_name), None)
     if not live and not place.bridge and ":" in address and not address.startswith("slot:"):
-        place.device = told(place.device, address, about)
+        place.device = told(place.device, address, about, profiles)
     if place.device is not None and not place.bridge:
         place.profile = profile_of(place.device, profiles)
     if place.foreign and (place.accelerator or place.slot_name is not None):
@@ -148,18 +151,18 @@ def profile_of(device: Device, profiles: Sequence[Profile]) -> Profile | None:
 def _owners(lines: Sequence[LogLine], tree: Tree) -> list[tuple[str, ...]]:
     """For each line the addresses it is about."""
     endpoints = {line.address for line in lines if line.address is not None and line.address not in tree.bridges}
-    endpoints |= {address for line in lines for address in line.also if address not in tree.bridges}
+    endpoints |= {also for line in lines for also in line.also if also not in tree.bridges}
     below: dict[str, list[str]] = {}
-    for address in sorted(endpoints):
-        slot_port = next((port for port in tree.above(address) if port in tree.port_slot), tree.parent(address))
-        speaking = [port for port in (slot_port, *tree.tied.get(address, [])) if port is not None]
+    for card in sorted(endpoints):
+        slot_port = next((port for port in tree.above(card) if port in tree.port_slot), tree.parent(card))
+        speaking = [port for port in (slot_port, *tree.tied.get(card, [])) if port is not None]
         for port in dict.fromkeys(speaking):
-            if not any(device_of(a) == device_of(address) for a in below.get(port, [])):
-                below.setdefault(port, []).append(address)
+            if not any(device_of(a) == device_of(card) for a in below.get(port, [])):
+                below.setdefault(port, []).append(card)
     owners: list[tuple[str, ...]] = []
     last_named: dict[str, tuple[str, ...]] = {}
     for line in lines:
-        address = line.address or (tree.slot_port.get(line.slot) if line.slot is not None else None)
+        address: str | None = line.address or (tree.slot_port.get(line.slot) if line.slot is not None else None)
         if address is None:
             owners.append(())
         elif address not in tree.bridges:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..model import Check, Device, Driver, Layer, Link, Maybe, Node, Port, Probed, SlotControl, State, Trit, Unknown
-from ..rules.facts import NO_PORT, look_up
+from ..model import Check, Driver, Layer, Link, Maybe, Node, Port, Probed, SlotControl, State, Trit, Unknown
+from ..rules.facts import NO_DEVICE, NO_PORT, look_up
 from ..rules.judge import Subject
 from .rank import reached
 
@@ -90,7 +90,7 @@ def _bars(subject: Subject) -> Answer:
 
 
 def _driver(subject: Subject) -> Answer:
-    driver = subject.device.driver if subject.device is not None else None
+    driver = subject.device.driver if subject.device is not None else NO_DEVICE
     if isinstance(driver, Unknown):
         return Trit.UNKNOWN, driver.why
     name = driver.name if isinstance(driver, Driver) else None
@@ -162,8 +162,3 @@ STATIONS: Sequence[tuple[str, Layer, Callable[[Subject], Answer]]] = (
     ("runtime", Layer.RUNTIME, _rung(State.READY, "no health check was run")),
     ("listener", Layer.APPLICATION, _listener),
 )
-
-
-def device_of_walk(devices: Sequence[Device]) -> Device | None:
-    """The device to walk when none was named: the first that is not ready."""
-    return next((device for device in devices if device.rung is not State.READY), devices[0] if devices else None)

@@ -268,7 +268,7 @@ _SHORT = re.compile(
 )
 _SLOT = re.compile(r"\b[Ss]lot ?[(\[]([^)\]]{1,32})[)\]]")
 # A port speaks of the card below it: these name it.
-_SPOKEN_OF = re.compile(rf"(?:received from|received:|pci function|already exists at|for) ({_ADDRESS})")
+_SPOKEN_OF = re.compile(rf"(?:received from|received:|pci function|[Dd]evice|for) ({_ADDRESS})")
 
 
 def located(line: LogLine) -> LogLine:

@@ -106,7 +106,7 @@ def bars(host: Host, function: Function, config: Maybe[bytes]) -> tuple[Bar, ...
     text = host.text(f"{function.path}/resource")
     if not isinstance(text, str):
         return text or Unknown("its resource file is gone", Kind.IO)
-    lines = [[int(n, 16) for n in line.split()] for line in text.splitlines()[:6] if len(line.split()) == 3]
+    lines = [_resource(line) for line in text.splitlines()[:6]]
     registers = config_space.bar_registers(config) if isinstance(config, bytes) else config
     kinds = {r.index: r.kind for r in registers} if isinstance(registers, tuple) else {}
     found = []
@@ -117,6 +117,12 @@ def bars(host: Host, function: Function, config: Maybe[bytes]) -> tuple[Bar, ...
         elif index in kinds:
             found.append(Bar(index, None, None, kinds[index], False))
     return tuple(found)
+
+
+def _resource(line: str) -> tuple[int, int, int]:
+    """`start end flags` in hex. Raises ValueError for anything else."""
+    start, end, flags = (int(n, 16) for n in line.split())
+    return start, end, flags
 
 
 def _bar_kind(flags: int) -> str:
@@ -132,7 +138,7 @@ def windows(host: Host, function: Function) -> tuple[Window, ...] | Unknown:
         return text or Unknown("its resource file is gone", Kind.IO)
     found = []
     for line in text.splitlines()[FIRST_WINDOW:]:
-        start, end, flags = (int(n, 16) for n in line.split())
+        start, end, flags = _resource(line)
         if flags & (IO | MEM) and end > start:
             kind = "io" if flags & IO else "prefetchable" if flags & PREFETCH else "mem"
             found.append(Window(kind, start, end, end - start + 1))

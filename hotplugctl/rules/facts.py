@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 NO_MODULES = Unknown("the modules were not captured", Kind.NOT_CAPTURED)
+NO_DEVICE = Unknown("no facts of the device were captured", Kind.NOT_CAPTURED)
 NO_LIST = Unknown("no vendor tool's list was captured", Kind.NOT_CAPTURED)
 NO_COUNT = Unknown("no scheduler's count was captured", Kind.NOT_CAPTURED)
 
@@ -59,10 +60,43 @@ def _held_open(subject: Subject) -> Maybe[int]:
     return len(holders) if isinstance(holders, tuple) else holders
 
 
+def _expects_nodes(subject: Subject) -> Maybe[bool]:
+    profile = subject.profile
+    return bool(profile.nodes or profile.classes) if profile is not None else None
+
+
+def _nodes_missing(subject: Subject) -> Maybe[bool]:
+    """Should the card have device nodes, and lacks them (or one of them)?"""
+    if subject.profile is None or not _expects_nodes(subject):
+        return None
+    nodes = subject.device.nodes if subject.device is not None else NO_DEVICE
+    return nodes if isinstance(nodes, Unknown) else not nodes or any(node.mode is None for node in nodes)
+
+
+def _nodes_closed(subject: Subject) -> Maybe[bool]:
+    """Has a node neither the profile's group nor a mode for everybody?"""
+    nodes = subject.device.nodes if subject.device is not None else NO_DEVICE
+    if isinstance(nodes, Unknown) or nodes is None or subject.profile is None or not subject.profile.groups:
+        return nodes if isinstance(nodes, Unknown) else None
+    return any(
+        isinstance(node.group, str) and node.group not in subject.profile.groups
+        and isinstance(node.mode, str) and int(node.mode, 8) & 0o006 != 0o006 for node in nodes
+    )
+
+
+def _nodes(subject: Subject) -> Maybe[int]:
+    nodes = subject.device.nodes if subject.device is not None else NO_DEVICE
+    return len(nodes) if isinstance(nodes, tuple) else nodes if isinstance(nodes, Unknown) else 0
+
+
 DERIVED: Mapping[str, tuple[type, Callable[[Subject], Any]]] = {
     "bars.unassigned": (int, _unassigned),
     "bars.assigned": (int, _assigned),
     "holders.count": (int, _held_open),
+    "nodes.count": (int, _nodes),
+    "nodes.missing": (bool, _nodes_missing),
+    "nodes.closed": (bool, _nodes_closed),
+    "profile.expects_nodes": (bool, _expects_nodes),
     "named": (bool, lambda subject: subject.named),
     "enumerated": (bool, lambda subject: subject.enumerated),
     "bridge": (bool, lambda subject: subject.bridge),
@@ -82,14 +116,14 @@ def names() -> Mapping[str, type]:
     return found
 
 
-def _walk(kind: type, prefix: str) -> dict[str, type]:
+def _walk(kind: type, prefix: str, above: tuple[type, ...] = ()) -> dict[str, type]:
     hints = typing.get_type_hints(kind)
     found: dict[str, type] = {}
     for field in fields(kind):
         name = prefix + field.name.rstrip("_")
         plain = _plain(hints[field.name])
-        if is_dataclass(plain):
-            found.update(_walk(plain, f"{name}."))
+        if is_dataclass(plain) and plain not in (kind, *above):      # Match holds another Match
+            found.update(_walk(plain, f"{name}.", (kind, *above)))
         found[name] = str if isinstance(plain, type) and issubclass(plain, enum.Enum) else plain
     return found
 
@@ -108,7 +142,6 @@ def _plain(hint: Any) -> type:
 
 
 NOWHERE = Surroundings()
-NO_DEVICE = Unknown("no facts of the device were captured", Kind.NOT_CAPTURED)
 NO_PORT = Unknown("the port above it is not known", Kind.NOT_CAPTURED)
 NO_SLOT = Unknown("its slot was not captured", Kind.NOT_CAPTURED)
 

@@ -45,7 +45,8 @@ def root_cause_from(name: str, plain: Mapping[str, Any]) -> RootCause:
 def _match_from(plain: Mapping[str, Any]) -> Match:
     exclude = plain.get("exclude")
     return Match(
-        vendor=tuple(v.lower() for v in plain.get("vendor", ())), device=tuple(d.lower() for d in plain.get("device", ())),
+        vendor=tuple(v.lower() for v in plain.get("vendor", ())),
+        device=tuple(d.lower() for d in plain.get("device", ())),
         class_=tuple(c.lower() for c in plain.get("class", ())), exclude=_match_from(exclude) if exclude else None,
     )
 

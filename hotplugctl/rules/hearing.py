@@ -39,20 +39,36 @@ def patterns_of(when: Any) -> Iterator[str]:
 
 def hear(rules: Iterable[Rule], lines: Sequence[LogLine]) -> dict[str, list[Hit]]:
     """The matching lines of every pattern, in the order of `lines`."""
-    tried = [(p, *_compiled(p)) for p in dict.fromkeys(p for rule in rules for p in patterns_of(rule.when))]
+    by_text: dict[str, list[str]] = {}
+    compiled: dict[str, re.Pattern[str]] = {}
+    for pattern in dict.fromkeys(p for rule in rules for p in patterns_of(rule.when)):
+        compiled[pattern], needed = _compiled(pattern)
+        for fixed in needed:
+            by_text.setdefault(fixed, []).append(pattern)
+    texts = list(by_text.items())
     heard: dict[str, list[Hit]] = {}
     for order, line in enumerate(lines):
         content = line.text
         folded = content.casefold()
-        for pattern, compiled, needed in tried:
-            for fixed in needed:
-                if fixed in folded:
-                    match = compiled.search(content)
-                    if match is not None:
-                        groups = {key: value for key, value in match.groupdict().items() if value is not None}
-                        heard.setdefault(pattern, []).append(Hit(line, order, groups))
-                    break
+        for pattern in {p for fixed, patterns in texts if fixed in folded for p in patterns}:
+            match = compiled[pattern].search(content)
+            if match is not None:
+                groups = {key: value for key, value in match.groupdict().items() if value is not None}
+                heard.setdefault(pattern, []).append(Hit(line, order, groups))
     return heard
+
+
+def must_hear(when: Mapping[str, Any]) -> frozenset[str] | None:
+    """Patterns of which at least one must match before the condition can hold; None where facts may do alone."""
+    if "log" in when:
+        return frozenset({when["log"]})
+    if "all" in when:
+        bound = [heard for heard in map(must_hear, when["all"]) if heard is not None]
+        return min(bound, key=len, default=None)
+    if "any" in when:
+        parts = [must_hear(condition) for condition in when["any"]]
+        return None if None in parts else frozenset().union(*(part for part in parts if part is not None))
+    return None
 
 
 @lru_cache(maxsize=2048)

@@ -73,7 +73,10 @@ def _judge(when: Mapping[str, Any], subject: Subject, excuses: tuple[Mapping[str
             break
     else:
         raise ValueError(f"no condition in {when!r}")          # the loader lets none through
-    others = [c for c in unless if "log" not in c]
+    # Lines are excused one by one; what holds by facts alone is cleared as a whole. A log that nobody could read
+    # excuses nothing.
+    silent = subject.logs is not None
+    others = [c for c in unless if "log" not in c or not (judgement.hits or silent)]
     if not others or judgement.answer is Trit.NO:
         return judgement
     return _spared(judgement, [_judge(c, subject, excuses) for c in others])

@@ -51,18 +51,18 @@ def taxonomy() -> Mapping[str, RootCause]:
 @cache
 def _shipped_rules() -> tuple[Rule, ...]:
     plain = _json("rules.json")
-    return load_rules(_rule_files()) if plain is None else tuple(rule_from(rule) for rule in plain)
+    return load_rules(rule_files()) if plain is None else tuple(rule_from(rule) for rule in plain)
 
 
 @cache
 def _shipped_profiles() -> tuple[Profile, ...]:
     plain = _json("vendors.json")
-    return load_profiles(_profile_files()) if plain is None else tuple(profile_from(profile) for profile in plain)
+    return load_profiles(profile_files()) if plain is None else tuple(profile_from(profile) for profile in plain)
 
 
 def compile_rules() -> str:
     """The text of data/rules.json. Examples stay in the YAML: they are for the tests and the reader."""
-    plain = [{**rule, "where": where} for rule, where in _read_rules(_rule_files())]
+    plain = [{**rule, "where": where} for rule, where in _read_rules(rule_files())]
     for rule in plain:
         del rule["examples"]
     return _dump(plain)
@@ -70,7 +70,7 @@ def compile_rules() -> str:
 
 def compile_profiles() -> str:
     """The text of data/vendors.json."""
-    return _dump([profile_to(profile) for profile in load_profiles(_profile_files())])
+    return _dump([profile_to(profile) for profile in load_profiles(profile_files())])
 
 
 def compile_taxonomy() -> str:
@@ -168,11 +168,13 @@ def _id_of(node: Node) -> str:
     return str(keys["id"][1].value) if "id" in keys else ""
 
 
-def _rule_files() -> tuple[Path, ...]:
+def rule_files() -> tuple[Path, ...]:
+    """The authored rule files that ship, in the order of the layers."""
     return tuple(DATA / "rules" / f"{layer}.yaml" for layer in LAYERS)
 
 
-def _profile_files() -> tuple[Path, ...]:
+def profile_files() -> tuple[Path, ...]:
+    """The authored profiles that ship."""
     return tuple(sorted((DATA / "vendors").glob("*.yaml")))
 
 

@@ -153,7 +153,7 @@ def nullable(inner: Shape) -> Shape:
     """The inner shape, or null."""
 
     def shape(problems: Problems, node: Node) -> Any:
-        if isinstance(node, yaml.ScalarNode) and node.style is None and node.value in ("null", "~", ""):
+        if isinstance(node, yaml.ScalarNode) and not node.style and node.value in ("null", "~", ""):
             return None
         return inner(problems, node)
 
@@ -232,6 +232,7 @@ def record(shapes: Mapping[str, Shape], required: tuple[str, ...] = ()) -> Shape
     return shape
 
 
+# The C loader gives plain scalars the style "", the Python one None.
 def anything(problems: Problems, node: Node) -> Any:
     """Plain values for examples: numbers, true, false and null by their looks, all else text."""
     if isinstance(node, yaml.SequenceNode):
@@ -240,7 +241,7 @@ def anything(problems: Problems, node: Node) -> Any:
         found = pairs(problems, node)
         return BAD if found is None else {key: anything(problems, value) for key, (_, value) in found.items()}
     value = node.value
-    if isinstance(node, yaml.ScalarNode) and node.style is None:
+    if isinstance(node, yaml.ScalarNode) and not node.style:
         if value in ("null", "~", ""):
             return None
         if value in ("true", "false"):

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from .boot import GuestError
+from .boot import CommandError, GuestError
 from .guest import Guest
 from .kernel import LabUnavailable
+from .qmp import QmpError
 
 
 class Lab:
@@ -30,7 +31,7 @@ class Lab:
             return
         try:
             self._guest.clean()
-        except (GuestError, TimeoutError) as error:
+        except (GuestError, CommandError, QmpError, OSError) as error:
             print(f"the next test gets a fresh guest: {error}")
             self.close()
 

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-import lzma
 import shlex
+import subprocess
 from pathlib import Path
 
 from .kernel import Kernel
@@ -25,8 +25,9 @@ def build(kernel: Kernel, settings: dict[str, str]) -> bytes:
     }
     for name in MODULES:
         path = kernel.module(name)
-        files[f"modules/{name}.ko"] = (lzma.decompress(path.read_bytes()) if path.suffix == ".xz"
-                                       else path.read_bytes())
+        # xz itself, because a Python built from source often has no lzma.
+        files[f"modules/{name}.ko"] = (subprocess.run(["xz", "-dc", str(path)], capture_output=True, check=True).stdout
+                                       if path.suffix == ".xz" else path.read_bytes())
     folders = [_entry(name, FOLDER, b"") for name in ("bin", "modules")]
     return b"".join([*folders, *(_entry(name, FILE, data) for name, data in files.items()),
                      _entry("TRAILER!!!", 0, b"")])

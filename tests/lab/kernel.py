@@ -27,6 +27,7 @@ DEBIAN_PACKAGES = (
     "udev",
     "kmod",
     "pciutils",
+    "procps",
     "xz-utils",
     "gcc",
     "make",

@@ -15,7 +15,7 @@ mkdir -p "/lib/modules/$(uname -r)" /lib/firmware/labaccel
 mount -o bind "$MODULES" "/lib/modules/$(uname -r)"
 printf 'labaccel firmware 1.0\n' > /lib/firmware/labaccel/fw.bin
 
-rm -rf /etc/hotplugctl /var/lib/hotplugctl
+rm -rf /etc/hotplugctl /var/lib/hotplugctl /root/.config/hotplugctl
 mkdir -p /etc/hotplugctl/vendors.d
 install -o root -g root -m 0644 "$VENDORS"/*.yaml /etc/hotplugctl/vendors.d/
 

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from .boot import CommandError, Job
+from .boot import CommandError, GuestError, Job
+from .conftest import Lab
 from .guest import Guest
 from .qmp import QmpError
 
@@ -287,6 +288,15 @@ def test_a_hanging_probe_holds_the_slot_until_released(guest: Guest) -> None:
     assert status(guest, address) == "booting"
     guest.set_driver(release=True)
     guest.wait(lambda: status(guest, address) == "operational", 5, "the card is operational")
+
+
+def test_a_guest_past_use_is_replaced(lab: Lab) -> None:
+    crashed = lab.guest()
+    crashed.start("echo c > /proc/sysrq-trigger")
+    with pytest.raises(GuestError, match="Kernel panic"):
+        crashed.run("sleep 30")
+    lab.clean()
+    assert lab.guest() is not crashed
 
 
 # Other machines

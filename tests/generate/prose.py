@@ -1,0 +1,130 @@
+"""What the pages of the verbs say in words, beside what is read off the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+# How an option may be written that takes one of these.
+WRITTEN: Mapping[str, str] = {
+    "D": "A duration is written `500ms`, `3s`, `5m` or `infinity`.",
+    "SIZE[,SIZE...]": "A size is written `64M` or `16G`, in powers of 1024.",
+}
+
+NOT_THERE_YET = "This version does not have it yet: it ends with a usage error (2), and the options are those to come."
+
+FILTERS = (
+    "Filters choose among the devices. "
+    "An option given several times means any of its values; different options must all hold."
+)
+
+
+@dataclass(frozen=True)
+class Prose:
+    """The paragraphs of a verb's page, and its examples: (what it does, the command)."""
+
+    description: tuple[str, ...]
+    examples: tuple[tuple[str, str], ...]
+    see_also: tuple[str, ...]
+
+
+VERB_PROSE: Mapping[str, Prose] = {
+    "list": Prose(
+        (
+            "List every accelerator of the machine with its address, slot, driver, link, device nodes and state, and "
+            "what keeps it from the next state. A slot that reports a card which the bus does not show has a row of "
+            "its own, without an address. Virtual functions are left out unless `--wide` asks for them.",
+            "A function is an accelerator when a vendor profile covers it, or when it is of PCI class 12; see "
+            "`hotplugctl-rules`(5). With `--all-pci` every function but the bridges is listed.",
+            "A state followed by a question mark is the highest that could be seen: something needed to go on could "
+            "not be looked at. Only files are read; no vendor tool runs unless `--handshake` asks for it, so a "
+            "card whose last health check is too old is `initialised?` and not `ready`.",
+            "`--save-expect` writes what is here to a file, `--expect` compares with one and names every card that is "
+            "missing, was not expected, or was exchanged, and every link that is narrower; exit status 1 then.",
+            "`hotplugctl` without a verb is `list`, followed by one line on the health of all. "
+            "It takes the same options.",
+        ),
+        (
+            ("What is here, and one line on its health:", "hotplugctl"),
+            ("Every slot, filled or empty, and what it can still take:", "hotplugctl list --slots"),
+            ("The failed cards, for a script:", "hotplugctl list --state failed -o json"),
+            ("Chosen columns of the cards of one vendor:", "hotplugctl list --vendor nvidia --columns slot,link,state"),
+            ("Write down what should be here, and check later:", "hotplugctl list --save-expect machine.json"),
+            ("", "hotplugctl list --expect machine.json"),
+        ),
+        ("hotplugctl(1)", "hotplugctl-probe(1)", "hotplugctl-config(5)", "lspci(8)"),
+    ),
+    "probe": Prose(
+        (
+            "Show everything about one device: its identity, link, BARs, capabilities and errors, the ports above it "
+            "from the root port down, its IOMMU group, driver, device nodes, who holds them open, and what the port "
+            "above it can still take. Much of it can be read by root alone; what could not be looked at says so.",
+            "`slot:`*NAME* of an empty slot shows the ports above the slot. Where a slot holds several devices, all of "
+            "them are shown, and `-o json` has an array.",
+            "`--capture` writes all answers down as a bundle: a directory, or one file when the name ends in .tar.gz, "
+            ".tgz or .tar. Every command takes it back with `--root` and answers as on the machine itself. Serial "
+            "numbers, UUIDs, and host and user names are replaced by stable aliases unless `--keep-identifiers` is "
+            "given. A capture never overwrites.",
+            "`--locate on` makes the slot's attention indicator blink, `--locate off` ends that. It writes to the "
+            "machine: root only, and not together with `--root`.",
+        ),
+        (
+            ("All about the card in slot 3:", "hotplugctl probe slot:3"),
+            ("A bundle for somebody else to look at:", "hotplugctl probe 3b:00.0 --capture card.tar.gz"),
+            ("The same answers from the bundle:", "hotplugctl probe 3b:00.0 --root card.tar.gz"),
+            ("Would a card with a BAR of 64 GiB fit there?", "hotplugctl probe slot:4 --fits 64G"),
+            ("Find the slot in the rack:", "hotplugctl probe slot:3 --locate on"),
+        ),
+        ("hotplugctl(1)", "hotplugctl-list(1)", "hotplugctl-diagnose(1)", "lspci(8)"),
+    ),
+    "watch": Prose(
+        (
+            NOT_THERE_YET,
+            "Follow devices as they come and go: each line is one change, see `hotplugctl-events`(7).",
+        ),
+        (
+            ("Follow everything:", "hotplugctl watch"),
+            ("Wait until the card in slot 3 can be used, 20 seconds at most:",
+             "hotplugctl watch slot:3 --until ready --timeout 20s -o jsonl"),
+        ),
+        ("hotplugctl(1)", "hotplugctl-events(7)", "udevadm(8)"),
+    ),
+    "drain": Prose(
+        (
+            NOT_THERE_YET,
+            "Take a device out of service without losing work, and make it safe to pull; and take that back.",
+        ),
+        (
+            ("What would be done:", "hotplugctl drain slot:3 --dry-run"),
+            ("Wait ten minutes for the work to end, then switch the slot off:",
+             "hotplugctl drain 3b:00.0 --timeout 10m --power-off"),
+            ("Take it back:", "hotplugctl drain 3b:00.0 --undo"),
+        ),
+        ("hotplugctl(1)", "hotplugctl-probe(1)", "hotplugctl-events(7)"),
+    ),
+    "diagnose": Prose(
+        (
+            "Say at which layer a hot-plug failed (hardware, driver, runtime or application), why, what proves it, and "
+            "what to do next. The answer is one root cause with its evidence, and beneath it what follows from it, "
+            "what was ruled out and what could not be checked.",
+            "Without `--from` this machine is looked at, and each card's health check runs; with `--root` a captured "
+            "one, without. With `--from` the evidence is what the files hold: a bundle, kernel log or journal "
+            "text, `lspci` text, runtime and application logs, compressed or not, told apart by content. Several files "
+            "are one case. A file that cannot be used is named, and the answer stands on the others.",
+            "The verdict is `fault` when a finding of severity `warning` or above stands, `healthy` when none does and "
+            "the evidence shows that all is well, and else `unknown`: then the commands are named whose output would "
+            "tell more. A layer that nobody could look at is unknown, never well.",
+            "Exit status 1 means a finding at or above `--fail-on` stands, 3 that the verdict is unknown.",
+            "`--since` counts back from the newest line of the log. "
+            "`--explain` tells what a root cause or a rule means and how it is told; it looks at no machine.",
+        ),
+        (
+            ("This machine:", "hotplugctl diagnose"),
+            ("The slot whose card does not come up:", "hotplugctl diagnose slot:3"),
+            ("What somebody sent:", "hotplugctl diagnose --from dmesg.txt --from lspci.txt.gz"),
+            ("What a cause means, and how it is told:", "hotplugctl diagnose --explain bar_space_exhausted"),
+            ("In a script, only errors counting:", "hotplugctl diagnose --fail-on error -o json"),
+        ),
+        ("hotplugctl(1)", "hotplugctl-probe(1)", "hotplugctl-rules(5)", "dmesg(1)", "journalctl(1)"),
+    ),
+}

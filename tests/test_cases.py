@@ -1,0 +1,62 @@
+"""Public failure reports (and healthy logs) with their right answers: the figure that diagnose is held to."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hotplugctl.diagnose import diagnose
+from hotplugctl.model import Diagnosis, Machine
+from hotplugctl.readers.archives import evidence
+from hotplugctl.rules import load
+
+CASES = sorted(path.parent for path in (Path(__file__).parent / "cases").glob("*/case.yaml"))
+RULES = load.load_rules(load.rule_files())
+
+
+def wanted(case: Path) -> dict[str, Any]:
+    expect: dict[str, Any] = yaml.safe_load((case / "case.yaml").read_text())["expect"]
+    return expect
+
+
+@cache
+def answer(case: Path) -> Diagnosis:
+    found = evidence([str(path) for path in sorted(case.iterdir()) if path.name != "case.yaml"])
+    machine = Machine(host="", devices=found.devices, ports=found.ports, logs=found.logs, gaps=found.gaps)
+    return diagnose(machine, RULES, load.taxonomy(), load.profiles(), live=False)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_case_gets_its_verdict_and_root_cause(case: Path) -> None:
+    want, got = wanted(case), answer(case)
+    assert got.verdict == want["verdict"]
+    if want["verdict"] == "healthy":
+        assert got.root_cause is None
+        return
+    assert got.root_cause is not None
+    assert got.root_cause.id in (want["root_cause"], *want.get("accept", ()))
+    assert got.root_cause.layer.value == want["layer"]
+    if want.get("bdf") is not None:
+        assert got.root_cause.address == want["bdf"]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_every_finding_of_a_case_shows_its_proof(case: Path) -> None:
+    names = {path.name for path in case.iterdir()}
+    for finding in answer(case).findings:
+        assert finding.evidence, finding.rule
+        assert "?" not in finding.title, finding.title
+        for proof in finding.evidence:
+            if proof.line is not None:
+                assert proof.source in names
+                lines = (case / proof.source).read_text(errors="backslashreplace").splitlines()
+                assert proof.text.strip() in lines[proof.line - 1]
+
+
+def test_there_are_cases_of_every_layer() -> None:
+    layers = {wanted(case)["layer"] for case in CASES}
+    assert {"hardware", "driver", "runtime", "application", "none"} <= layers
