@@ -85,38 +85,19 @@ _hotplugctl() {
     fi
     case $option in
         --columns) _hotplugctl_list address slot printed model state rung driver link nodes numa iommu profile vendor ids class serial uuid power errors labels remarks ;;
-        --expect) _hotplugctl_names -f ;;
-        --save-expect) _hotplugctl_names -f ;;
+        --expect|--save-expect|--config|--capture|--record|--replay|--metrics-file|--labels-file) _hotplugctl_names -f ;;
         --vendor) _hotplugctl_offer amd ascend gaudi generic intel_npu nvidia qualcomm ;;
-        --state) _hotplugctl_offer absent detected identified mapped bound initialised ready draining drained removed failed ;;
+        --state|--until) _hotplugctl_offer absent detected identified mapped bound initialised ready draining drained removed failed ;;
         --slot) _hotplugctl_slots ;;
-        --numa) : ;;
-        --label) : ;;
+        --numa|--label|--fits|--count|--timeout|--for|--sink|--batch|--grace|--reason|--since) : ;;
         --output|-o) _hotplugctl_offer auto table plain markdown tsv json jsonl ;;
-        --root) _hotplugctl_offer demo; _hotplugctl_names -f ;;
-        --config) _hotplugctl_names -f ;;
+        --root|--from) _hotplugctl_offer demo; _hotplugctl_names -f ;;
         --color) _hotplugctl_offer auto always never ;;
-        --capture) _hotplugctl_names -f ;;
-        --fits) : ;;
         --locate) _hotplugctl_offer on off ;;
-        --until) _hotplugctl_offer absent detected identified mapped bound initialised ready draining drained removed failed ;;
-        --count) : ;;
-        --timeout) : ;;
-        --for) : ;;
         --exec) _hotplugctl_names -c ;;
-        --sink) : ;;
-        --batch) : ;;
-        --record) _hotplugctl_names -f ;;
-        --replay) _hotplugctl_names -f ;;
         --source) _hotplugctl_offer auto udev kernel ;;
-        --metrics-file) _hotplugctl_names -f ;;
-        --labels-file) _hotplugctl_names -f ;;
-        --grace) : ;;
         --scheduler) _hotplugctl_offer auto none slurm kubernetes ;;
         --scope) _hotplugctl_offer device node ;;
-        --reason) : ;;
-        --from) _hotplugctl_offer demo; _hotplugctl_names -f ;;
-        --since) : ;;
         --fail-on) _hotplugctl_offer critical error warning info ;;
         --explain) _hotplugctl_offer aer_uncorrectable_unrecovered bar_claimed_by_other bar_space_exhausted bus_numbers_exhausted callback_blocks_loop container_cgroup_lost container_device_not_visible dev_node_missing dev_node_permission device_boot_timeout device_count_not_refreshed device_heartbeat_lost device_in_use device_inaccessible device_occupied device_out_of_memory dpc_containment driver_hung_on_removal driver_init_failed driver_lib_version_mismatch driver_not_loaded event_callback_exception fabric_not_ready firmware_incompatible firmware_missing ghost_device hotplug_command_timeout hotplug_request_ignored hotplug_thread_dead iommu_disabled iommu_dma_fault irq_vectors_unavailable latch_open link_downtrained link_lost link_training_failed listener_no_events module_abi_mismatch module_signature_rejected no_free_hotplug_slot none port_asleep_no_event presence_flapping rebar_failed reset_hotplug_race resource_limit runtime_package_mismatch runtime_stale_after_hotplug runtime_too_old scheduled_before_ready slot_empty slot_power_fault slot_powered_off stale_device_handle surprise_removal uevent_overflow vfio_group_not_viable visible_devices_invalid wrong_driver_bound ;;
         *)

@@ -42,8 +42,10 @@ function __hotplugctl_devices
     for path in $root/sys/bus/pci/devices/*
         set -l class ''
         test -r $path/class; and read class <$path/class
-        string match -q -r '^0x(12|03)' -- $class
-        and printf '%s\taccelerator\n' (string replace -r '.*/' '' -- $path)
+        switch $class
+            case '0x12*' '0x03*'
+                printf '%s\taccelerator\n' (string replace -r '.*/' '' -- $path)
+        end
     end
 end
 
@@ -63,7 +65,7 @@ complete -c hotplugctl -n '__hotplugctl_in list watch drain diagnose' -l vendor 
 complete -c hotplugctl -n '__hotplugctl_in list watch drain diagnose' -l state -x -a 'absent detected identified mapped bound initialised ready draining drained removed failed' -d 'Only devices in this state (repeatable)'
 complete -c hotplugctl -n '__hotplugctl_in list watch drain diagnose' -l slot -x -a '(__hotplugctl_slots "")' -d 'Only this slot (repeatable)'
 complete -c hotplugctl -n '__hotplugctl_in list watch drain diagnose' -l numa -x -d 'Only this NUMA node (repeatable)'
-complete -c hotplugctl -n '__hotplugctl_in list watch drain diagnose' -l label -x -d 'Only with this label'
+complete -c hotplugctl -n '__hotplugctl_in list watch drain diagnose' -l label -x -d 'Only with this label (repeatable)'
 complete -c hotplugctl -s o -l output -x -a 'auto table plain markdown tsv json jsonl' -d 'Form of the result; auto is a table at a terminal, plain when piped'
 complete -c hotplugctl -l json -d 'The same as -o json'
 complete -c hotplugctl -l root -r -F -a 'demo' -d 'Look at a captured bundle or a tree instead of this machine; demo is the one that ships'

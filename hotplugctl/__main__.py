@@ -39,12 +39,18 @@ def run(argv: Sequence[str]) -> int:
         return Exit.OK
 
 
+# Common options that take the next word, so that a verb's name there is a value.
+_TAKES_A_WORD = {"-o", "--output", "--root", "--config", "--color"}
+
+
 def _verb_first(words: list[str]) -> list[str]:
     """Common options may stand before the verb; without a verb it is `list` with one line on health."""
-    at = next((n for n, word in enumerate(words) if word in VERBS), None)
-    if at is not None and words[0].startswith("-"):
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        at += 2 if words[at] in _TAKES_A_WORD else 1
+    if at < len(words):
         return [words[at], *words[:at], *words[at + 1:]]
-    if words and (at == 0 or not words[0].startswith("-") or words[0] in ("-h", "--help")):
+    if words and words[0] in ("-h", "--help"):
         return words
     return ["list", "--summary", *words]
 

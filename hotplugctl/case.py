@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from . import config, health, opened, probe, select
 from .diagnose import Explanation, diagnose, explain
 from .errors import Exit, HotplugError
+from .host import redact
+from .host.live import Live
 from .host.opening import DEMO, demo_path
 from .look import Look, iso_time
 from .model import Diagnosis, Gap, LogLine, Machine, Profile, Severity, Unknown
@@ -45,38 +47,57 @@ def exit_code(found: Diagnosis, fail_on: Severity) -> Exit:
 def from_machine(seen: Look, named: Sequence[str], filters: select.Filters, since: str | None) -> Case:
     """Diagnose a machine: this one, or a captured one."""
     machine = _whole(seen)
-    chosen = select.choose(machine, named, filters, absent_ok=True)
+    chosen = _chosen(machine, named, filters)
     if seen.host.live:
-        machine = health.shaken(seen, machine)
+        machine = health.shaken(seen, machine, chosen.devices)
     machine = replace(machine, logs=_recent(machine.logs, since))
-    wanted = _names(chosen) if named or filters != select.Filters() else ()
-    if not wanted and filters != select.Filters():
-        raise HotplugError(
-            "nothing to diagnose", why="no accelerator here passes the filters", hint="hotplugctl list",
-            exit=Exit.UNKNOWN,
-        )
-    return _diagnosed(machine, seen.profiles, wanted, live=True)
+    return _diagnosed(machine, seen.profiles, _names(chosen) if named or filters != select.Filters() else (), live=True)
 
 
 def from_files(
     paths: Sequence[str], common: Common, named: Sequence[str], filters: select.Filters, since: str | None
 ) -> Case:
     """Diagnose what people sent; all files together are one case."""
+    settings = config.settings(common.config)
     found = archives.evidence([demo_path() if path == DEMO else path for path in paths])
     profiles: tuple[Profile, ...] = load.profiles(config.authored("vendors.d"))
     machine = Machine(
         host=found.hosts[0] if found.hosts else "unknown", devices=found.devices, ports=found.ports,
-        logs=found.logs, gaps=found.gaps,
+        logs=found.logs, gaps=found.gaps, taken_at=iso_time(Live().now()),
     )
-    settings = config.settings(common.config)
+    machine = _redacted(machine) if common.redact else machine
     for path in found.bundles:
         seen = opened.look_at(path, settings, redact=common.redact)
         profiles = tuple(seen.profiles)
         machine = _joined(_whole(seen), machine)
+    select.check_filters(filters, {profile.id: profile.name for profile in profiles})
     machine = replace(machine, logs=_recent(machine.logs, since))
-    chosen = select.choose(machine, named, filters, absent_ok=True)
-    wanted = _names(chosen) if named or filters != select.Filters() else ()
+    wanted = _names(_chosen(machine, named, filters)) if named or filters != select.Filters() else ()
     return _diagnosed(machine, profiles, wanted, live=bool(found.bundles))
+
+
+def _chosen(machine: Machine, named: Sequence[str], filters: select.Filters) -> select.Chosen:
+    """What the person meant. Raises HotplugError(UNKNOWN) when filters leave nothing of it."""
+    chosen = select.choose(machine, named, filters, absent_ok=True)
+    if filters != select.Filters() and not (chosen.devices or chosen.slots or chosen.addresses):
+        raise HotplugError(
+            "nothing to diagnose", why="no accelerator here passes the filters", hint="hotplugctl list",
+            exit=Exit.UNKNOWN,
+        )
+    return chosen
+
+
+def _redacted(machine: Machine) -> Machine:
+    """What came as text, with aliases; good for this run, since a file brings no machine id to derive them from."""
+    redactor = redact.redactor_for_texts((machine.host,))
+    devices = tuple(
+        replace(d, serial=redactor.attribute("serial_number", d.serial)) if isinstance(d.serial, str) else d
+        for d in machine.devices
+    )
+    return replace(
+        machine, host=redactor.host(machine.host), devices=devices,
+        logs=tuple(replace(line, text=redactor.text(line.text)) for line in machine.logs),
+    )
 
 
 def explanation(name: str) -> Explanation:
@@ -118,4 +139,4 @@ def _recent(lines: tuple[LogLine, ...], since: str | None) -> tuple[LogLine, ...
 def _diagnosed(machine: Machine, profiles: Sequence[Profile], named: tuple[str, ...], *, live: bool) -> Case:
     rules = load.rules(config.authored("rules.d"))
     found = diagnose(machine, rules, load.taxonomy(), profiles, named=named, live=live)
-    return Case(machine if machine.taken_at else replace(machine, taken_at=iso_time(0)), found)
+    return Case(machine, found)

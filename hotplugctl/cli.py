@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,9 +14,14 @@ from .options import Common, size, verb
 if TYPE_CHECKING:
     from .look import Look
     from .model import Machine
+    from .select import Filters
 
 VERBS = ("list", "probe", "watch", "drain", "diagnose")
-EXIT_LINES = "\n".join(f"  {int(code):>3}  {code.name.lower():<12} {code.meaning}" for code in Exit)
+EXIT_LINES = "\n".join(
+    textwrap.fill(code.meaning, 76, initial_indent=f"  {int(code):>3}  {code.name.lower():<12} ",
+                  subsequent_indent=" " * 20)
+    for code in Exit
+)
 
 
 def _epilog(*examples: str) -> str:
@@ -33,11 +39,14 @@ app = typer.Typer(
 
 Devices = Annotated[list[str] | None, typer.Argument(
     metavar="[DEVICE]...", help="PCI address, slot:NAME, node, serial, UUID, or all.")]
-Vendor = Annotated[list[str] | None, typer.Option("--vendor", help="Only this vendor profile (repeatable).")]
-StateIs = Annotated[list[str] | None, typer.Option("--state", help="Only devices in this state (repeatable).")]
-SlotIs = Annotated[list[str] | None, typer.Option("--slot", help="Only this slot (repeatable).")]
-Numa = Annotated[list[int] | None, typer.Option("--numa", help="Only this NUMA node (repeatable).")]
-Label = Annotated[list[str] | None, typer.Option("--label", metavar="KEY=VALUE", help="Only with this label.")]
+Vendor = Annotated[list[str] | None, typer.Option(
+    "--vendor", metavar="PROFILE", help="Only this vendor profile (repeatable).")]
+StateIs = Annotated[list[str] | None, typer.Option(
+    "--state", metavar="STATE", help="Only devices in this state (repeatable).")]
+SlotIs = Annotated[list[str] | None, typer.Option("--slot", metavar="NAME", help="Only this slot (repeatable).")]
+Numa = Annotated[list[int] | None, typer.Option("--numa", metavar="NODE", help="Only this NUMA node (repeatable).")]
+Label = Annotated[list[str] | None, typer.Option(
+    "--label", metavar="KEY=VALUE", help="Only with this label (repeatable).")]
 Capture = Annotated[str | None, typer.Option(
     "--capture", metavar="PATH", help="Also write what was read as a bundle: a directory, or a .tar.gz file.")]
 Keep = Annotated[bool, typer.Option("--keep-identifiers", help="Do not redact the captured bundle.")]
@@ -67,20 +76,22 @@ def list_(
     from . import expectation, health, probe, select
     from .output import views
 
-    shown = views.columns(columns, wide=wide)
-    seen = _look(common)
     if show_config:
-        return _show_config(common, seen)
+        return _show_config(common)
+    shown = views.columns(columns, wide=wide)
+    if slots and (columns or expect or save_expect or handshake):
+        raise HotplugError("wrong usage", why="--columns, --expect, --save-expect and --handshake are of devices",
+                           hint="leave --slots out", exit=Exit.USAGE)
     filters = select.Filters(vendor or (), state or (), slot or (), numa or (), label or ())
-    select.check_filters(filters, {p.id: p.name for p in seen.profiles})
+    seen = _look(common, filters)
     with show.progress(common, "reading the PCI bus"):
         machine = probe.machine(seen, all_pci=all_pci, wide=wide, rooms=slots)
+        chosen = select.choose(machine, devices or (), filters)
         if handshake:
-            machine = health.shaken(seen, machine)
-    chosen = select.choose(machine, devices or (), filters)
+            machine = health.shaken(seen, machine, chosen.devices)
+            chosen = select.choose(machine, devices or (), filters)
     if slots:
-        named = {*chosen.slots, *(d.slot for d in chosen.devices)}
-        found = [s for s in machine.slots if not devices or s.name in named]
+        found = select.slots(machine, chosen, filters, named=bool(devices))
         show.rows(common, ("slots", "slot"), found, lambda: views.slots(found), machine)
         if not found:
             show.hint(common, "the kernel knows no slots here (is pciehp or acpiphp active?)")
@@ -126,9 +137,10 @@ def probe(
     seen = _look(common, capture=capture, keep=keep_identifiers)
     with show.progress(common, "reading the device"):
         machine = probing.machine(seen, all_pci=True, close=capture is not None)
-        if handshake:
-            machine = health.shaken(seen, machine)
         chosen = select.choose(machine, (device,), select.Filters())
+        if handshake:
+            machine = health.shaken(seen, machine, chosen.devices)
+            chosen = select.choose(machine, (device,), select.Filters())
         found = probing.details(seen, chosen.devices, chosen.slots, sizes)
     if locate is not None:
         locating.locate(seen.host, found, locate)
@@ -215,14 +227,14 @@ def diagnose(
     if explain is not None:
         return _explain(common, explain)
     filters = select.Filters(vendor or (), state or (), slot or (), numa or (), label or ())
+    if from_ and (capture is not None or common.root != "/"):
+        raise HotplugError("--from cannot be used with --root or --capture", why="it is the whole evidence",
+                           hint="leave one of them out", exit=Exit.USAGE)
     with show.progress(common, "reading the evidence"):
         if from_:
-            if capture is not None:
-                raise HotplugError("--capture cannot be used with --from", why="a capture is of a machine",
-                                   hint="leave one of them out", exit=Exit.USAGE)
             found = case.from_files(from_, common, devices or (), filters, since)
         else:
-            seen = _look(common, capture=capture, keep=keep_identifiers)
+            seen = _look(common, filters, capture=capture, keep=keep_identifiers)
             found = case.from_machine(seen, devices or (), filters, since)
             if capture is not None:
                 from . import capture as capturing
@@ -238,38 +250,34 @@ def _explain(common: Common, name: str) -> Exit:
     from .output import verdicts
 
     explanation = case.explanation(name)
-    if common.form in show.JSON:
-        import json
-
-        from .output.documents import plain
-
-        show.out(json.dumps(plain(explanation), indent=2) + "\n")
-    else:
-        show.tables(common, verdicts.explained(explanation))
+    show.loose(common, "explanation", explanation, lambda: verdicts.explained(explanation))
     return Exit.OK
 
 
 # --- shared by the commands ----------------------------------------------------------------------------------------
 
 
-def _look(common: Common, *, capture: str | None = None, keep: bool = False) -> Look:
-    """The machine that --root names, with the settings and profiles in force."""
-    from . import config, opened
+def _look(
+    common: Common, filters: Filters | None = None, *, capture: str | None = None, keep: bool = False
+) -> Look:
+    """The machine that --root names, with the settings and profiles in force; the filters must be possible ones."""
+    from . import config, opened, select
 
     settings = config.settings(common.config)
-    return opened.look_at(common.root, settings, redact=common.redact, capturing=capture is not None, keep=keep)
+    seen = opened.look_at(common.root, settings, redact=common.redact, capturing=capture is not None, keep=keep)
+    if filters is not None:
+        select.check_filters(filters, {profile.id: profile.name for profile in seen.profiles})
+    show.detail(common, f"looking at {common.root}: {len(seen.functions)} PCI functions, {len(seen.profiles)} profiles")
+    for name, source in settings.sources.items():
+        show.detail(common, f"{name} from {source}")
+    return seen
 
 
-def _show_config(common: Common, seen: Look) -> Exit:
+def _show_config(common: Common) -> Exit:
     from . import config
-    from .output.tables import Column, Row, Table
+    from .output import views
 
-    settings = config.shown(seen.settings)
-    if common.form in show.JSON:
-        import json
-
-        show.out(json.dumps([{"setting": a, "value": b, "from": c} for a, b, c in settings], indent=2) + "\n")
-    else:
-        columns = (Column("SETTING"), Column("VALUE", wraps=True), Column("FROM"))
-        show.tables(common, [Table(columns, tuple(Row(setting) for setting in settings))])
+    settings = config.shown(config.settings(common.config))
+    data = [{"setting": name, "value": value, "from": source} for name, value, source in settings]
+    show.loose(common, "config", data, lambda: [views.settings(settings)])
     return Exit.OK

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -11,13 +12,13 @@ from .errors import Exit, HotplugError
 from .host import Ran
 from .lifecycle import HealthRecord
 from .look import Look, profile_for
-from .model import Device, Machine, Probed, Profile, State, Unknown
+from .model import Device, Handshake, Machine, Probed, Profile, State, Unknown
 from .probe import row
 from .readers import pci, runtime
 
 
-def shaken(seen: Look, found: Machine) -> Machine:
-    """The machine after each card's health check has run and its result was remembered.
+def shaken(seen: Look, found: Machine, asked: Sequence[Device]) -> Machine:
+    """The machine after the health check of each device asked about has run and its result was remembered.
 
     Where it cannot be kept (no root), it counts for this run alone.
     """
@@ -26,7 +27,8 @@ def shaken(seen: Look, found: Machine) -> Machine:
             "--handshake cannot be used with --root", why="a captured machine runs nothing", hint="leave --root out",
             exit=Exit.USAGE,
         )
-    return replace(found, devices=tuple(_shaken(seen, device) for device in found.devices))
+    wanted = {device.address for device in asked}
+    return replace(found, devices=tuple(_shaken(seen, d) if d.address in wanted else d for d in found.devices))
 
 
 def _shaken(seen: Look, device: Device) -> Device:
@@ -58,9 +60,14 @@ def health_check(seen: Look, function: pci.Function, profile: Profile) -> tuple[
                 return False, answer.why if isinstance(answer, Unknown) else f"there is no {argv[0]} here"
             if answer.status != 0:
                 return False, f"{argv[0]} ended with {answer.status}: {(answer.stderr or answer.stdout).strip()[-200:]}"
-            if check.expect is None:
-                continue
-            expected = check.expect.replace("{index}", re.escape(one)).replace("{address}", re.escape(function.address))
-            if not re.search(expected, answer.stdout):
-                return False, f"{argv[0]} does not say {expected!r}"
+            if not says_so(check, answer.stdout, index=one, address=function.address):
+                return False, f"{argv[0]} does not say that it is well"
     return True, "passed"
+
+
+def says_so(check: Handshake, output: str, *, index: str, address: str) -> bool:
+    """Does the output hold what the profile expects of this very card?"""
+    if check.expect is None:
+        return True
+    pattern = check.expect.replace("{index}", re.escape(index)).replace("{address}", re.escape(address))
+    return re.search(pattern, output) is not None

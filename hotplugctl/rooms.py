@@ -32,7 +32,7 @@ def _ranges(seen: Look, function: pci.Function) -> tuple[tuple[int, int], ...]:
 
 
 def _fits(room: Room, size: int) -> Maybe[bool]:
-    """Does a BAR of this size find a free range? Any BAR may go into the 32-bit window, only 64-bit ones into the other.
+    """Does a BAR of this size find a free range? Any may go into the 32-bit window, only 64-bit ones into the other.
 
     One that does not may still fit: the kernel enlarges the window of an empty port if it can.
     """

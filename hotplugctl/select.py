@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .errors import Exit, HotplugError
-from .model import ADDRESS, Device, Machine, State, parse_address
+from .model import ADDRESS, Device, Machine, Slot, State, parse_address
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,16 @@ def choose(machine: Machine, named: Sequence[str], filters: Filters, *, absent_o
             raise _absent(word, machine)
     order = {id(device): n for n, device in enumerate(machine.devices)}
     return Chosen(tuple(sorted(picked, key=lambda d: order[id(d)])), tuple(empty), tuple(absent))
+
+
+def slots(machine: Machine, chosen: Chosen, filters: Filters, *, named: bool) -> list[Slot]:
+    """The slots meant: those named, those whose card passes the filters; an empty one by its name alone."""
+    if not named and filters == Filters():
+        return list(machine.slots)
+    filled = {device.slot for device in chosen.devices}
+    by_name = filters == Filters(slot=filters.slot)  # no filter asks for anything that only a card has
+    empty = {*chosen.slots, *(filters.slot if not named else ())} if by_name else set()
+    return [slot for slot in machine.slots if slot.name in filled or (slot.name in empty and not slot.addresses)]
 
 
 def _is(word: str) -> Callable[[Device], bool]:

@@ -48,6 +48,14 @@ def value(
         tables(common, pages())
 
 
+def loose(common: Common, name: str, data: Any, pages: Callable[[], Sequence[Table]]) -> None:
+    """Something that is of no machine, such as a setting or an explanation."""
+    if common.form in JSON:
+        out(documents.alone(name, data))
+    else:
+        tables(common, pages())
+
+
 def tables(common: Common, pages: Sequence[Table]) -> None:
     """Tables one below the other, as wide as the terminal; when piped the window does not matter."""
     from .output.tables import render
@@ -66,6 +74,12 @@ def out(text: str) -> None:
 def hint(common: Common, text: str) -> None:
     """Something for the person, on stderr; --quiet leaves it out."""
     if not common.quiet:
+        _say(text)
+
+
+def detail(common: Common, text: str) -> None:
+    """Something only --verbose asks for, on stderr."""
+    if common.verbose:
         _say(text)
 
 

@@ -157,7 +157,10 @@ def test_what_is_expected_is_saved_and_compared(root: str, machine: MachineTree,
     (("diagnose", "--since", "yesterday"), Exit.USAGE, "is not a duration"),
     (("diagnose", "--explain", "bar_space_exhaustd"), Exit.USAGE, "bar_space_exhausted"),
     (("diagnose", "slot:9"), Exit.UNKNOWN, "no device slot:9"),
-    (("diagnose", "--from", "/no/such/log"), Exit.UNKNOWN, "/no/such/log"),
+    (("diagnose", "--from", "x"), Exit.USAGE, "--from cannot be used with --root"),
+    (("list", "--slots", "--columns", "slot"), Exit.USAGE, "leave --slots out"),
+    (("diagnose", "--state", "redy"), Exit.USAGE, "no state 'redy'"),
+    (("diagnose", "--numa", "7"), Exit.UNKNOWN, "nothing to diagnose"),
 ])
 def test_bad_input_is_one_sentence_with_the_right_exit_code(
     root: str, words: tuple[str, ...], code: Exit, says: str
@@ -172,6 +175,50 @@ def test_bad_input_is_one_sentence_with_the_right_exit_code(
     document = json.loads(hotplugctl(*words, "--root", root, "--json").out)
     assert document["schema"] == "hotplugctl.error/1"
     assert (document["error"]["code"], document["error"]["name"]) == (code, code.name.lower())
+
+
+def test_evidence_that_is_not_there_or_empty_is_named(tmp_path: Path) -> None:
+    (tmp_path / "empty.log").write_text("")
+    for path in (tmp_path / "none.log", tmp_path / "empty.log", tmp_path):
+        result = hotplugctl("diagnose", "--from", str(path))
+        assert result.code == Exit.UNKNOWN
+        assert path.name in result.err
+        assert "Traceback" not in result.err
+
+
+def test_an_unusable_file_beside_a_usable_one_is_named_and_the_answer_stands(tmp_path: Path) -> None:
+    (tmp_path / "dmesg").write_text("[ 1.0] nvidia 0000:01:00.0: probe with driver nvidia failed with error -5\n")
+    result = hotplugctl("diagnose", "--from", str(tmp_path / "dmesg"), "--from", str(tmp_path / "none"), "--json")
+    assert result.code == Exit.FAULT
+    assert json.loads(result.out)["errors"][0]["what"] == str(tmp_path / "none")
+
+
+def test_text_evidence_is_redacted_on_request(tmp_path: Path) -> None:
+    (tmp_path / "dmesg").write_text(
+        "[ 1.0] nvidia 0000:01:00.0: serial number: ABCD1234 host 10.1.2.3\n"
+        "[ 1.1] nvidia 0000:01:00.0: probe with driver nvidia failed with error -5\n"
+    )
+    for form in ("json", "plain"):
+        out = hotplugctl("diagnose", "--from", str(tmp_path / "dmesg"), "--redact", "-o", form).out
+        assert "ABCD1234" not in out
+        assert "10.1.2.3" not in out
+
+
+def test_slots_obey_filters(root: str) -> None:
+    assert [s["name"] for s in hotplugctl("list", "--slots", "--root", root, "--json", "--slot", "2").data] == ["2"]
+    assert [s["name"] for s in hotplugctl("list", "slot:1", "--slots", "--root", root, "--json").data] == ["1"]
+    found = hotplugctl("list", "--slots", "--root", root, "--json", "--vendor", "nvidia").data
+    assert [s["name"] for s in found] == ["3"]
+
+
+def test_a_value_is_not_taken_for_the_verb(root: str) -> None:
+    assert hotplugctl("--root", root, "list", "--json").data
+    assert hotplugctl("--root", "list", "list").code == Exit.UNKNOWN
+
+
+def test_verbose_says_where_things_came_from_and_quiet_says_nothing(root: str) -> None:
+    assert "PCI functions" in hotplugctl("list", "--root", root, "-v").err
+    assert hotplugctl("list", "--root", root, "-q").err == ""
 
 
 def test_a_root_that_cannot_be_used_says_what_to_do(tmp_path: Path) -> None:

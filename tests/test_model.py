@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
-from typing import get_args, get_type_hints
+from typing import get_args, get_origin, get_type_hints
 
 import pytest
 
@@ -78,7 +78,9 @@ def test_fact_names_of_rules_are_the_fields() -> None:
         assert name in known, f"no fact named {name}"
     hints = get_type_hints(Probed)
     for field in fields(Probed):
-        inner = next((kind for kind in get_args(hints[field.name]) if is_dataclass(kind)), None)
+        hint = hints[field.name]
+        kinds = [kind for kind in get_args(hint) if kind is not Unknown] if get_origin(hint) is not tuple else []
+        inner = next((kind for kind in kinds if is_dataclass(kind)), None)
         for name in words(inner) if isinstance(inner, type) else []:
             assert f"{field.name}.{name}" in known
 

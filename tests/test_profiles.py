@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import hotplugctl
+from hotplugctl.health import says_so
 from hotplugctl.model import Profile
 from hotplugctl.readers.pci import Function
 from hotplugctl.rules.load import load_profiles
@@ -100,19 +101,34 @@ def test_a_handshake_asks_about_one_card_and_fits_into_its_time(profile):
     shake = profile.handshake
     if shake is None:
         return
-    assert any("{index}" in word or "{address}" in word for word in shake.argv)
     assert shake.expect is not None
+    assert any("{index}" in word or "{address}" in word for word in (*shake.argv, shake.expect))
     assert 0 < shake.timeout <= 30
     assert shake.passes >= 1
+
+
+# As `npu-smi info` prints it: two lines a chip, the second with the bus id.
+NPU_SMI = """
++---------------------------+---------------+----------------------------------------------------+
+| NPU   Name                | Health        | Power(W)    Temp(C)           Hugepages-Usage(page)|
+| Chip                      | Bus-Id        | AICore(%)   Memory-Usage(MB)  HBM-Usage(MB)        |
++===========================+===============+====================================================+
+| 0     910B3               | {first:<13} | 91.4        41                0    / 0             |
+| 0                         | 0000:C1:00.0  | 0           0    / 0          3374 / 65536         |
++===========================+===============+====================================================+
+| 1     910B3               | {second:<13} | 90.2        40                0    / 0             |
+| 0                         | 0000:01:00.0  | 0           0    / 0          3374 / 65536         |
++===========================+===============+====================================================+
+"""
 
 
 @pytest.mark.parametrize(
     ("profile", "text", "passes"),
     [
-        (BY_ID["ascend"], "        Health Status                  : OK\n        Error Code         : NA\n", True),
-        (BY_ID["ascend"], "\tHealth                         : OK\n", True),
-        (BY_ID["ascend"], "        Health Status                  : Alarm\n", False),
-        (BY_ID["ascend"], "        Health Status                  : UNKNOWN\n", False),
+        (BY_ID["ascend"], NPU_SMI.format(first="OK", second="Alarm"), True),
+        (BY_ID["ascend"], NPU_SMI.format(first="Alarm", second="OK"), False),
+        (BY_ID["ascend"], NPU_SMI.format(first="UNKNOWN", second="OK"), False),
+        (BY_ID["ascend"], NPU_SMI.format(first="OK", second="OK").replace("C1:00.0", "C2:00.0"), False),
         (BY_ID["ascend"], "dcmi model initialized failed, because the device is used. ret is -8020\n", False),
         (BY_ID["nvidia"], "GPU-5c1d2e3f-0a1b-2c3d-4e5f-60718293a4b5\n", True),
         (BY_ID["nvidia"], "Unable to determine the device handle for GPU0000:3B:00.0: GPU is lost.\n", False),
@@ -122,7 +138,7 @@ def test_a_handshake_asks_about_one_card_and_fits_into_its_time(profile):
     ids=lambda value: value.id if isinstance(value, Profile) else None,
 )
 def test_a_handshake_passes_only_on_a_healthy_answer(profile, text, passes):
-    assert bool(re.search(profile.handshake.expect, text)) is passes
+    assert says_so(profile.handshake, text, index="0", address="0000:c1:00.0") is passes
 
 
 @each_profile

@@ -18,11 +18,11 @@ from ..model import (
     Unknown,
 )
 from ..rules.facts import Surroundings
-from ..rules.hearing import hear, must_hear
+from ..rules.hearing import hear, must_hear, of_machine
 from ..rules.judge import Subject
 from . import instances, tree
 from .counts import surroundings_of
-from .findings import HELD_EXPLAINS, Judged, is_fault, judge_place, missing_rung
+from .findings import HELD_EXPLAINS, Bound, Judged, is_fault, judge_place, missing_rung
 from .rank import TOPMOST, Ranked, fold, root_of, worst
 from .report import collect_next, layer_states, timeline
 from .subjects import Place, gather, log_gap, subject_of
@@ -54,7 +54,7 @@ def diagnose(
     grown = tree.grow(machine.devices, machine.ports, machine.slots, lines)
     around = surroundings_of(machine, lines)
     places = gather(machine, lines, heard, grown, profiles, named=named, live=live)
-    bound = [(rule, must_hear(rule.when)) for rule in rules]
+    bound = [(rule, must_hear(rule.when), of_machine(rule.when)) for rule in rules]
     examined = [
         _examine(place, bound, taxonomy, grown, around, machine, live=live, held=held_explains)
         for place in places if not place.foreign and _wanted(place, named)
@@ -65,7 +65,7 @@ def diagnose(
         e.judged.ranked = own
         e.root = root_of(own, missing_rung(e.subject, live=live))
     root = worst(e.root for e in examined if e.root is not None)
-    odd = unexplained(lines, heard, [e.place for e in examined])
+    odd = unexplained(lines, heard, [(e.place, e.judged.settled) for e in examined])
     verdict = _verdict(examined, root, live=live, odd=bool(odd))
     findings = sorted((one for e in examined for one in e.judged.ranked), key=_prominence)
     shown = [e for e in examined if _shown(e)]
@@ -98,15 +98,15 @@ def _walked(examined: Sequence[_Examined], root: Ranked | None) -> _Examined | N
 
 
 def _examine(
-    place: Place, rules: Sequence[tuple[Rule, frozenset[str] | None]], taxonomy: Mapping[str, RootCause], grown: tree.Tree, around: Surroundings,
-    machine: Machine, *, live: bool, held: frozenset[str],
+    place: Place, rules: Sequence[Bound], taxonomy: Mapping[str, RootCause], grown: tree.Tree,
+    around: Surroundings, machine: Machine, *, live: bool, held: frozenset[str],
 ) -> _Examined:
     subject = subject_of(place, around, log_gap(machine))
     where = place.address if place.address is not None and not place.address.startswith("slot:") else None
     ports = grown.above(where) if where is not None else ()
     judged = judge_place(
         subject, rules, taxonomy, ports=ports, accelerator=place.accelerator or place.slot_name is not None,
-        live=live, held_explains=held, where=where,
+        live=live, held_explains=held, where=where, whole=place.whole,
     )
     return _Examined(place, subject, judged)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..model import (
     Evidence,
@@ -30,6 +30,8 @@ HELD_EXPLAINS = frozenset({
     "device_inaccessible", "hotplug_request_ignored",
 })
 HARMLESS = "none"
+# A rule, the patterns it must hear (`must_hear`), and whether it is about the machine only (`of_machine`).
+Bound: TypeAlias = tuple[Rule, frozenset[str] | None, bool]
 MEANING_ONLY = "possible"       # of a harmless rule: its line is known, and proves nothing
 _MOST_LINES = 8
 _CONFIDENCE = ("certain", "likely", "possible")
@@ -42,21 +44,24 @@ class Judged:
 
     ranked: list[Ranked] = field(default_factory=list)
     fine: list[tuple[Rule, str]] = field(default_factory=list)
+    settled: int = -1           # the last line that shows the driver or runtime at work
     ruled_out: list[RuledOut] = field(default_factory=list)
     unchecked: list[RuledOut] = field(default_factory=list)
 
 
 def judge_place(
-    subject: Subject, rules: Sequence[tuple[Rule, frozenset[str] | None]], taxonomy: Mapping[str, RootCause], *, ports: tuple[str, ...],
-    accelerator: bool, live: bool, held_explains: frozenset[str], where: str | None,
+    subject: Subject, rules: Sequence[Bound], taxonomy: Mapping[str, RootCause], *, ports: tuple[str, ...],
+    accelerator: bool, live: bool, held_explains: frozenset[str], where: str | None, whole: bool,
 ) -> Judged:
     """Every rule for one place. `where` is what the findings name as their address.
 
-    Each rule comes with the patterns it must hear (`must_hear`): most places hear none of most rules' patterns.
+    Most places hear none of most rules' patterns; those rules need no judging.
     """
     judged = Judged()
     by_cause: dict[str, Ranked] = {}
-    for rule, needed in rules:
+    for rule, needed, general in rules:
+        if general and not whole:
+            continue
         if needed is not None and subject.logs is None and needed.isdisjoint(subject.heard):
             continue
         judgement = judge(rule, subject)
@@ -70,6 +75,8 @@ def judge_place(
         if rule.root_cause == HARMLESS:
             if rule.confidence != MEANING_ONLY:
                 judged.fine.append((rule, _title(rule.title, subject, judgement, where)))
+                if judgement.hits and not rule.id.startswith("hw."):
+                    judged.settled = max(judged.settled, judgement.hits[-1].order)
             continue
         past = _past(rule, judgement, subject, live=live, held_explains=held_explains)
         if past is not None:

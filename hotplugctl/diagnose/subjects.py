@@ -38,6 +38,7 @@ class Place:
     named: bool = False
     foreign: bool = False
     probed: bool = False
+    whole: bool = False         # stands for the machine: what concerns no single card is judged here
     heard: dict[str, list[Hit]] = field(default_factory=dict)
 
     @property
@@ -53,7 +54,7 @@ def gather(
     machine: Machine, lines: Sequence[LogLine], heard: Mapping[str, Sequence[Hit]], tree: Tree,
     profiles: Sequence[Profile], *, named: Sequence[str], live: bool,
 ) -> list[Place]:
-    """Every place with the lines about it; the machine's own last, and only when there are lines about nobody."""
+    """Every place with the lines about it; the machine's own last, where the only card does not stand for it."""
     owners = _owners(lines, tree)
     places = _known(machine, tree)
     mentioned = dict.fromkeys(address for own in owners for address in own)
@@ -74,8 +75,11 @@ def gather(
             own = owners[hit.order] or adopt(hit.line)
             for target in [places[at] for at in own] or [everyone]:
                 target.heard.setdefault(pattern, []).append(hit)
+    only = adopt(LogLine("", 0, ""))
+    stands_for_all = places[only[0]] if only else everyone
+    stands_for_all.whole = True
     found = list(places.values())
-    return [*found, everyone] if everyone.heard else found
+    return [*found, everyone] if everyone.heard or everyone.whole else found
 
 
 def subject_of(place: Place, surroundings: Surroundings, logs: Unknown | None) -> Subject:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ..model import Device, LogLine, Port, Probed, Slot, bus_of
+from ..model import ADDRESS, Device, LogLine, Port, Probed, Slot, bus_of
 from ..rules.hearing import seconds
 
 _PORT = re.compile(r"(?:pcieport|pciehp|shpchp|pcie_bwctrl) (?=[0-9a-f]{4,8}:)")
@@ -40,7 +40,9 @@ class Tree:
     port_slot: dict[str, str] = field(default_factory=dict)
 
     def above(self, address: str) -> tuple[str, ...]:
-        """The ports above a device, nearest first, as far as known."""
+        """The ports above a device, nearest first, as far as known; none above a slot that has no port."""
+        if ADDRESS.fullmatch(address) is None:
+            return ()
         bus = _bus(address)
         spans = [
             (last - first, port) for port, (first, last) in self.buses.items()

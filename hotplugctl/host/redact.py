@@ -109,7 +109,12 @@ def redactor_for(host: Host) -> Redactor:
         key = host.text(path)
         if isinstance(key, str) and key:
             return Redactor(key.encode(), (host.name, host.name.split(".")[0]))
-    return Redactor(os.urandom(16), (host.name, host.name.split(".")[0]))
+    return redactor_for_texts((host.name, host.name.split(".")[0]))
+
+
+def redactor_for_texts(host_names: tuple[str, ...]) -> Redactor:
+    """A redactor whose aliases hold for this run alone."""
+    return Redactor(os.urandom(16), host_names)
 
 
 class Redacted:

@@ -46,6 +46,11 @@ def lines(name: str, data: Sequence[Any]) -> str:
     return "".join(json.dumps({"schema": schema(name), **plain(item)}) + "\n" for item in data)
 
 
+def alone(name: str, data: Any) -> str:
+    """A document about no machine."""
+    return json.dumps({"schema": schema(name), "tool": TOOL, "data": plain(data)}, indent=2) + "\n"
+
+
 def error(problem: HotplugError) -> str:
     """The error document."""
     body = {

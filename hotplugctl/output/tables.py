@@ -115,8 +115,9 @@ def _title(table: Table) -> list[str]:
 def _grid(columns: Sequence[Column], cells: list[list[str]], style: str) -> str:
     from tabulate import tabulate
 
+    heads = [safe(column.name) for column in columns]
     grid = tabulate(
-        cells, [safe(column.name) for column in columns], tablefmt=style, disable_numparse=True,
+        cells, heads if any(heads) or style != "plain" else (), tablefmt=style, disable_numparse=True,
         colalign=["right" if column.right else "left" for column in columns],
     )
     return "\n".join(line.rstrip() for line in grid.splitlines())
@@ -162,7 +163,9 @@ def _terminal(table: Table, cells: list[list[str]], width: int | None, color: bo
     if cells:
         # Plain ASCII, so that it survives a terminal without UTF-8, a ticket and a mail.
         rule = Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=True)
-        grid = Grid(box=rule, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+        grid = Grid(
+            box=rule, show_header=any(heads), show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold"
+        )
         marked = any(column.marked for column in table.columns)
         for at in kept:
             column = table.columns[at]

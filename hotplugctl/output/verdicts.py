@@ -8,7 +8,7 @@ from ..diagnose.explain import Explanation
 from ..model import Diagnosis, Evidence, Finding, Gap
 from .tables import Column, Row, Table
 
-_PAGE = (Column(""), Column(" ", wraps=True, least=30))
+_PAGE = (Column(""), Column("", wraps=True, least=30))
 _EVIDENCE_SHOWN = 8
 
 
@@ -69,7 +69,9 @@ def _others(others: Sequence[Finding]) -> Table:
 def place(finding: Finding) -> str:
     """Where a finding is: its address, its slot, or that the evidence names none."""
     slot = f" (slot {finding.slot})" if finding.slot else ""
-    return f"{finding.address}{slot}" if finding.address else f"slot {finding.slot}" if finding.slot else "no named place"
+    if finding.address:
+        return f"{finding.address}{slot}"
+    return f"slot {finding.slot}" if finding.slot else "no named place"
 
 
 def said(evidence: Evidence) -> str:

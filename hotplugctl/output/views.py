@@ -124,6 +124,12 @@ def health(found: Sequence[Device]) -> str:
     return "; ".join(parts)
 
 
+def settings(shown: Sequence[tuple[str, str, str]]) -> Table:
+    """The table of `list --show-config`."""
+    columns = (Column("SETTING"), Column("VALUE", wraps=True), Column("FROM"))
+    return Table(columns, tuple(Row(setting) for setting in shown))
+
+
 _SLOT_COLUMNS = (
     Column("SLOT"), Column("PORT", 1), Column("CARD", 0), Column("POWER", 1), Column("LATCH", 5), Column("HOT-PLUG", 2),
     Column("LINK", 3), Column("ROOM 64-BIT", 4), Column("PRINTED", 5),

@@ -13,7 +13,7 @@ import importlib
 import lzma
 import os
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -116,9 +116,8 @@ def kind_of(path: str) -> str:
         return "file"           # `<(dmesg)`: what it holds can be read once only
     if not stat.S_ISREG(mode):
         raise _Unusable("not a file")
-    with contextlib.suppress(_Unusable, EOFError), _opened(path) as stream:
-        head = stream.read(512)
-        if head[257:262] == b"ustar":
+    with contextlib.suppress(_Unusable, EOFError, lzma.LZMAError, gzip.BadGzipFile), _opened(path) as stream:
+        if stream.read(512)[257:262] == b"ustar":
             return "bundle"
     return "file"
 
@@ -126,27 +125,30 @@ def kind_of(path: str) -> str:
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\x1f\x8b", "gzip"), (b"\xfd7zXZ\x00", "xz"), (b"BZh", "bzip2"), (b"\x28\xb5\x2f\xfd", "zstd"),
 )
-_OPENERS: dict[str, Callable[[Any], Any]] = {"gzip": gzip.open, "xz": lzma.open, "bzip2": bz2.open}
 
 
-def _opened(path: str) -> IO[bytes]:
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[IO[bytes]]:
     """The file, or what is in it when it is compressed."""
-    file = open(path, "rb")  # noqa: SIM115 - handed to the caller, who closes it
-    start = file.peek(8)[:8]
-    form = next((name for magic, name in _MAGIC if start.startswith(magic)), None)
-    if form is None:
-        return file
-    stream: IO[bytes]
-    if form != "zstd":
-        stream = _OPENERS[form](file)
-        return stream
+    with open(path, "rb") as file:
+        start = file.peek(8)[:8]
+        form = next((name for magic, name in _MAGIC if start.startswith(magic)), None)
+        if form is None:
+            yield file
+            return
+        with _OPENERS[form](file) as stream:
+            yield stream
+
+
+def _zstd(file: IO[bytes]) -> Any:
     for module in ("compression.zstd", "zstandard", "pyzstd"):      # the first came with Python 3.14
         with contextlib.suppress(ImportError):
             opener: Any = importlib.import_module(module)
-            stream = opener.open(file, "rb")
-            return stream
-    file.close()
+            return opener.open(file, "rb")
     raise _Unusable("zstd-compressed, and this Python has no zstd module: decompress it first (zstd -d)")
+
+
+_OPENERS: dict[str, Callable[[Any], Any]] = {"gzip": gzip.open, "xz": lzma.open, "bzip2": bz2.open, "zstd": _zstd}
 
 
 def read_bounded(path: str) -> bytes:

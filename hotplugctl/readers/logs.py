@@ -20,7 +20,7 @@ KERNEL = "/dev/kmsg"
 _KMSG = re.compile(r"(?P<prio>\d+),\d+,(?P<usec>\d+),[^;]{0,40};(?P<text>.*)")
 _MONOTONIC = re.compile(
     r"(?:<(?P<prio>\d{1,3})>)?(?:(?P<facility>[a-z]+\d?) *:(?P<level>[a-z]+) *: )?"
-    r"\[ *(?P<monotonic>\d+\.\d+)\](?:\[ *[TC]\d+\])? ?(?:(?P<host>[\w.-]+) kernel: )?(?P<text>.*)"
+    r"\[ *(?P<monotonic>\d+\.\d+)\](?: ?\[ *[TC]\d+\])? ?(?:(?P<host>[\w.-]+) kernel: )?(?P<text>.*)"
 )
 _CTIME = re.compile(
     r"(?:(?P<facility>[a-z]+\d?) *:(?P<level>[a-z]+) *: )?"
@@ -34,8 +34,8 @@ _JOURNAL_ISO = re.compile(
     _ISO_TIME + r" (?P<host>[\w.-]+) (?P<tag>[\w./@-]+(?:\[\d+\])?): (?P<text>.*)"
 )
 _JOURNAL = re.compile(
-    r"(?P<month>[A-Z][a-z]{2}) +(?P<day>\d+) (?P<clock>\d\d:\d\d:\d\d)(?:\.(?P<fraction>\d+))? "
-    r"(?P<host>[\w.-]+) (?P<tag>[\w./@-]+(?:\[\d+\])?): (?P<text>.*)"
+    r"(?P<month>[A-Z][a-z]{2}|\d{1,2}\N{CJK UNIFIED IDEOGRAPH-6708}) +(?P<day>\d+) "
+    r"(?P<clock>\d\d:\d\d:\d\d)(?:\.(?P<fraction>\d+))? (?P<host>[\w.-]+) (?P<tag>[\w./@-]+(?:\[\d+\])?): (?P<text>.*)"
 )
 _DMESG_ISO = re.compile(
     r"(?:(?P<facility>[a-z]+\d?) *:(?P<level>[a-z]+) *: )?"
@@ -48,6 +48,8 @@ _MONTHS = {
     "Jan": 1, "Feb": 2, "Mar": 3, "Apr": 4, "May": 5, "Jun": 6, "Jul": 7, "Aug": 8, "Sep": 9, "Oct": 10, "Nov": 11,
     "Dec": 12,
 }
+# journalctl in a Chinese locale writes the month's number and its ideograph.
+_MONTHS.update({f"{number}\N{CJK UNIFIED IDEOGRAPH-6708}": number for number in range(1, 13)})
 _LEVELS = {name: i for i, name in enumerate(("emerg", "alert", "crit", "err", "warn", "notice", "info", "debug"))}
 
 # What a line of each form begins with, so that most forms are not tried on most lines.
@@ -57,11 +59,12 @@ FORMS: tuple[tuple[str, re.Pattern[str], Callable[[str], bool]], ...] = (
     ("dmesg-iso", _DMESG_ISO, lambda c: c.isdigit() or c.islower()),
     ("journal-iso", _JOURNAL_ISO, str.isdigit),
     ("ctime", _CTIME, lambda c: c == "[" or c.islower()),
-    ("journal", _JOURNAL, str.isupper),
+    ("journal", _JOURNAL, lambda c: c.isupper() or c.isdigit()),
     ("stamped", _STAMPED, lambda c: c == "[" or c.isdigit()),
 )
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_QUOTED = re.compile(r"^(?:> ?)+")        # a log out of a mail
 _ESCAPED = re.compile(r"(?:\\x[0-9a-fA-F]{2})+")
 
 
@@ -107,6 +110,8 @@ def _from_text(text: str, source: str) -> LogText:
     hosts: dict[str, None] = {}
     kernel, last, formed = 0, "", False
     for number, raw in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
+        if raw[:1] == ">":
+            raw = _QUOTED.sub("", raw)
         if not raw.strip():
             continue
         if last == "kmsg" and raw[0] == " " and "=" in raw:
@@ -257,7 +262,7 @@ def _number(value: Any) -> float | None:
 
 
 _ADDRESS = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]"
-_FULL = re.compile(rf"(?<![0-9a-fA-F:.]){_ADDRESS}(?![0-9a-fA-F])")
+_FULL = re.compile(rf"(?<![0-9a-fA-F.])(?<!\d:){_ADDRESS}(?![0-9a-fA-F])")
 # A card without its function (NVRM: `PCI:0000:3b:00`; old pciehp: `domain:bus:dev = 0000:09:00`), in a libvirt name, or
 # without its domain. The last looks like a time of day, so it counts only behind a word that announces an address.
 _CARD = re.compile(r"(?:PCI:|bus:dev = |device at )([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[01][0-9a-fA-F])(?![0-9a-fA-F:.])")

@@ -79,18 +79,13 @@ def _compiled(pattern: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
 def fixed_texts(pattern: str) -> tuple[str, ...]:
     """Lower-case texts of which every match holds at least one; `("",)` when the pattern promises none.
 
-    Reads the pattern's outermost level only: alternatives, and in each the longest run of plain characters.
+    An alternative promises each run of plain characters in it, and one text of each group in it that must match; the
+    promise whose shortest text is longest is the most telling.
     """
-    runs: list[str] = []
+    texts: list[str] = []
     for alternative in _split(re.sub(r"^\(\?[aimsux]+\)", "", pattern)):
-        run = max(_plain_runs(alternative), key=len, default="")
-        if not run:
-            inner = _whole_group(alternative)
-            found = fixed_texts(inner) if inner is not None else ("",)
-            runs.extend(found)
-        else:
-            runs.append(run.casefold())
-    return ("",) if any(len(run) < 2 for run in runs) else tuple(dict.fromkeys(runs))
+        texts += max(_promises(alternative), key=lambda promise: min(map(len, promise)))
+    return ("",) if any(len(text) < 2 for text in texts) else tuple(dict.fromkeys(texts))
 
 
 def _split(pattern: str) -> list[str]:
@@ -104,7 +99,7 @@ def _split(pattern: str) -> list[str]:
 
 
 def _walk(pattern: str) -> Iterator[tuple[int, int, str]]:
-    """(place, depth, character) outside classes; escapes come as their two characters at once."""
+    """(place, depth, character); an escape is its two characters at once, a class and a quantifier their brackets."""
     depth, at = 0, 0
     while at < len(pattern):
         char = pattern[at]
@@ -134,32 +129,48 @@ def _walk(pattern: str) -> Iterator[tuple[int, int, str]]:
 
 _OPTIONAL = ("?", "*", "{")
 _SPECIAL = frozenset(".^$+|()[]?*{}")
+# A group that must match: plain, (?:...) or named; not a look-around or a back-reference.
+_GROUP = re.compile(r"\((?:\?:|\?P<\w+>)?(?!\?)")
 
 
-def _plain_runs(alternative: str) -> Iterator[str]:
-    """Runs of characters that stand for themselves and must be there."""
-    run = ""
+def _promises(alternative: str) -> Iterator[tuple[str, ...]]:
+    """Sets of texts, of each of which a match of the alternative holds one; the empty text at last."""
+    run, opened = "", 0
     for at, depth, char in _walk(alternative):
+        if depth:
+            continue
         plain = char[-1] if char not in _SPECIAL and not (len(char) == 2 and char[1].isalnum()) else ""
         optional = alternative[at + len(char):at + len(char) + 1] in _OPTIONAL
-        if depth == 0 and plain and not optional:
+        if plain and not optional:
             run += plain
-        else:
-            yield run
-            run = ""
-    yield run
+            continue
+        if run:
+            yield (run.casefold(),)
+        run = ""
+        if char == "(":
+            opened = at
+        elif char == ")" and not optional:
+            start = _GROUP.match(alternative, opened)
+            if start is not None:
+                yield fixed_texts(alternative[start.end():at])
+    yield (run.casefold(),)
 
 
-def _whole_group(alternative: str) -> str | None:
-    """The inside of an alternative that is one group that must match, else None."""
-    opened = re.match(r"\((?:\?:|\?P<\w+>)?(?![?])", alternative)
-    if opened is None:
-        return None
-    depth_zero = [at for at, depth, char in _walk(alternative) if char == ")" and depth == 0]
-    rest = alternative[depth_zero[0] + 1:] if depth_zero else ""
-    if not depth_zero or rest[:1] in ("?", "*", "{"):
-        return None
-    return alternative[opened.end():depth_zero[0]]
+def of_machine(when: Any) -> bool:
+    """Does a condition ask for facts of the machine as a whole, and for nothing else?"""
+    names = tuple(_facts_of(when))
+    return bool(names) and not any(patterns_of(when)) and all(name.startswith("machine.") for name in names)
+
+
+def _facts_of(when: Any) -> Iterator[str]:
+    if isinstance(when, Mapping):
+        if isinstance(when.get("fact"), str):
+            yield when["fact"]
+        for value in when.values():
+            yield from _facts_of(value)
+    elif isinstance(when, (list, tuple)):
+        for value in when:
+            yield from _facts_of(value)
 
 
 def seconds(line: LogLine) -> float | None:

@@ -215,8 +215,6 @@ def _log(when: Mapping[str, Any], subject: Subject, excuses: tuple[Mapping[str, 
 def _excuse(hit: Hit, condition: Mapping[str, Any], subject: Subject) -> Hit | None:
     """The line that makes a hit harmless, if there is one."""
     for other in subject.heard.get(condition["log"], ()):
-        if other.order == hit.order:
-            continue
         if any(other.groups[key] != hit.groups[key] for key in other.groups.keys() & hit.groups.keys()):
             continue
         if condition.get("after") and not _later(other, hit):

@@ -122,7 +122,7 @@ def _plain_taxonomy() -> Mapping[str, Any]:
 def _read_rules(files: Iterable[Path]) -> list[tuple[dict[str, Any], str]]:
     """Plain rules, each with the file it came from; all errors of all files are raised together."""
     from .schema import RULES, rule_shape
-    from .shapes import BAD, Problems, compose, near, one_of, pairs, text
+    from .shapes import BAD, Problems, compose, items, near, one_of, pairs, text
 
     causes = frozenset(_plain_taxonomy())
 
@@ -146,10 +146,13 @@ def _read_rules(files: Iterable[Path]) -> list[tuple[dict[str, Any], str]]:
         for key in keys:
             if key not in ("schema", "rules"):
                 problems.add(keys[key][0], f"no key named {key}{near(key, ('schema', 'rules'))}")
-        for node in keys["rules"][1].value if "rules" in keys else []:
+        for node in items(problems, keys["rules"][1]) if "rules" in keys else []:
             name = _id_of(node)
             problems.about = f"rule {name}: " if name else ""
-            plain = shape(problems, node)
+            try:
+                plain = shape(problems, node)
+            except RecursionError:
+                plain = problems.add(node, "refers to itself")
             if name and name in first:
                 problems.add(node, f"is already in {first[name]}")
             first.setdefault(name, path.name)

@@ -160,6 +160,14 @@ def nullable(inner: Shape) -> Shape:
     return shape
 
 
+def items(problems: Problems, node: Node) -> list[Node]:
+    """The nodes of a sequence; none, with the error noted, when it is something else."""
+    if isinstance(node, yaml.SequenceNode):
+        return list(node.value)
+    problems.add(node, "expected a list")
+    return []
+
+
 def list_of(inner: Shape) -> Shape:
     """A sequence of the inner shape."""
 

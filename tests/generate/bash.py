@@ -121,7 +121,7 @@ def text() -> str:
     head, _, body = _FRAME.partition("_hotplugctl() {")
     filled = body % {
         "verbs": " ".join(VERBS), "verbs_or": "|".join(VERBS),
-        "values": "\n".join(_value(option) for option in every_option() if option.takes is not Takes.NOTHING),
+        "values": "\n".join(_values()),
         "options": "\n".join(
             f"{' ' * 20}{verb.name}) _hotplugctl_offer {' '.join(_names(verb.options))} ;;" for verb in verbs()
         ),
@@ -133,7 +133,16 @@ def _names(options: tuple[Option, ...]) -> list[str]:
     return [name for option in options for name in reversed(option.names)]
 
 
-def _value(option: Option) -> str:
+def _values() -> list[str]:
+    """A line for all options that offer the same."""
+    found: dict[str, list[str]] = {}
+    for option in every_option():
+        if option.takes is not Takes.NOTHING:
+            found.setdefault(_offer(option), []).extend(reversed(option.names))
+    return [f"        {'|'.join(names)}) {offer} ;;" for offer, names in found.items()]
+
+
+def _offer(option: Option) -> str:
     words = " ".join(option.words)
     offers = {
         Takes.WORD: f"_hotplugctl_offer {words}",
@@ -143,4 +152,4 @@ def _value(option: Option) -> str:
         Takes.COMMAND: "_hotplugctl_names -c",
         Takes.FREE: ":",
     }
-    return f"        {'|'.join(reversed(option.names))}) {offers[option.takes]} ;;"
+    return offers[option.takes]

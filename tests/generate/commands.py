@@ -97,7 +97,6 @@ def _verb(command: Any, name: str, above: Any) -> Verb:
 
 
 # What an option takes where its metavar does not say it, and the metavar for those that have none.
-_METAVARS = {"--vendor": "PROFILE", "--state": "STATE", "--slot": "NAME", "--numa": "NODE"}
 _MACHINES = ("--root", "--from")
 _FREE = {"NODE", "KEY=VALUE", "N", "D", "URL", "SIZE[,SIZE...]", "TEXT"}
 
@@ -112,7 +111,7 @@ def _option(parameter: Any, *, common: bool) -> Option:
     if parameter.is_flag:
         return Option(**shared)
     choices = [str(getattr(choice, "value", choice)) for choice in getattr(parameter.type, "choices", ())]
-    metavar = parameter.metavar or "|".join(choices) or _METAVARS[names[-1]]
+    metavar = parameter.metavar or "|".join(choices)
     takes, words = _takes(names[-1], metavar)
     return Option(**shared, takes=takes, words=words, metavar=metavar, default="" if default is None else str(default))
 

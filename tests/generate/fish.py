@@ -48,8 +48,10 @@ function __hotplugctl_devices
     for path in $root/sys/bus/pci/devices/*
         set -l class ''
         test -r $path/class; and read class <$path/class
-        string match -q -r '^0x(12|03)' -- $class
-        and printf '%%s\taccelerator\n' (string replace -r '.*/' '' -- $path)
+        switch $class
+            case '0x12*' '0x03*'
+                printf '%%s\taccelerator\n' (string replace -r '.*/' '' -- $path)
+        end
     end
 end
 

@@ -55,14 +55,15 @@ def text() -> str:
     """The page."""
     page = Page("hotplugctl", 1, "see, watch, drain and diagnose PCIe accelerators")
     page.section("synopsis")
-    page.synopsis("hotplugctl", ["[*option* ...]", "[*verb*]", "[*DEVICE* ...]"])
+    page.synopsis("hotplugctl", ["[*option* ...]"])
+    page.synopsis("hotplugctl", ["*verb*", "[*option* ...]", "[*DEVICE* ...]"])
     page.section("description")
     page.text(
         "`hotplugctl` shows which PCIe accelerators a machine has, in which slot, and how far each has come up; and "
         "when one does not come up or goes away, at which layer, why, and what to do next. It works while cards are "
         "added, removed and exchanged, and alike on a machine, on a bundle captured on one, and on the logs that "
         "somebody sent.",
-        "Without a verb it lists, with one line on the health of all. "
+        "Without a verb it lists, with one line on the health of all, and takes the options of `list`. "
         "Common options may stand before or after the verb.",
         "The result goes to standard output and nothing else does; progress, hints and errors go to standard error.",
     )

@@ -36,7 +36,7 @@ rules:
     examples:
       fires:
         log:
-          - "x 0000:17:00.0: probe with driver x failed with error -5"
+        - "x 0000:17:00.0: probe with driver x failed with error -5"
       quiet:
         log: ["x 0000:17:00.0: enabling device (0000 -> 0002)"]
 """.strip() + "\n"
@@ -123,9 +123,8 @@ def text() -> str:
     page.section("description")
     page.text(
         "What `hotplugctl-diagnose`(1) concludes is written down as rules, and what `hotplugctl` knows of the cards of "
-        "each vendor as profiles. Both are YAML. Those in /etc/hotplugctl/rules.d and /etc/hotplugctl/vendors.d are read "
-        "beside the shipped ones. All errors of all files are reported together, with file, line and the nearest known "
-        "word.",
+        "each vendor as profiles. Both are YAML. Those in /etc/hotplugctl are read beside the shipped ones, see FILES. "
+        "All errors of all files are reported together, with file, line and the nearest known word.",
     )
     _rules(page)
     _conditions(page)
@@ -170,8 +169,8 @@ def _conditions(page: Page) -> None:
     )
     page.text(
         "Beside any of them `unless:` *list* holds conditions that make it harmless. A line that matches a pattern "
-        "there excuses the lines of the condition, with `after: true` only those before it, with `within:` *D* only those as "
-        "near. Where both patterns have a named group of the same name, it must have caught the same text."
+        "there excuses the lines of the condition; with `after: true` only those before it, with `within:` *D* only "
+        "those as near. Where both patterns have a named group of the same name, it must have caught the same text."
     )
 
 

@@ -169,10 +169,10 @@ class BootedGuest:
         """The shell command that runs this checkout's hotplugctl, for `start`."""
         return shlex.join([f"{sys.prefix}/bin/hotplugctl", *args])
 
-    def hotplugctl(self, *args: str, timeout: float = 60, env: dict[str, str] | None = None,
+    def hotplugctl(self, *args: str, timeout: float = 60, check: bool = False, env: dict[str, str] | None = None,
                    stdin: str = "") -> Result:
-        """Run this checkout's hotplugctl; any exit status is fine."""
-        return self.run(self.command(*args), timeout, check=False, env=env, stdin=stdin)
+        """Run this checkout's hotplugctl; any exit status is fine unless `check`."""
+        return self.run(self.command(*args), timeout, check, env=env, stdin=stdin)
 
     # Files
 

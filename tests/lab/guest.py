@@ -18,7 +18,9 @@ DEFAULTS = {"fault": "none", "firmware": "labaccel/fw.bin", "boot_ms": "3000", "
 # Uncorrectable and correctable status bits: Bad TLP, Completion Timeout, Data Link Protocol Error.
 AER_STATUS = {"correctable": (0, 0x40), "nonfatal": (0x4000, 0), "fatal": (0x10, 0)}
 PCI_EXPRESS = 0x10  # capability id
-OFF = 0x0700  # Slot Control: power off and power indicator off
+# Slot Control
+OFF = 0x0700  # power off and power indicator off
+INDICATOR, BLINKING = 0x0300, 0x0200
 WRECKED = re.compile(r"Oops|BUG:|Kernel panic|general protection fault|soft lockup")
 
 
@@ -75,6 +77,8 @@ class Guest(BootedGuest):
     def unplug(self, slot: int, timeout: float = 30) -> None:
         """Press the slot's attention button and wait until the card is off the bus and out of the slot (6 s)."""
         self._needs_power_controller(slot)
+        if not self.acpi_hotplug:  # QEMU presses no button while the kernel is still bringing the card up
+            self.wait(lambda: self.slot_control(slot) & INDICATOR != BLINKING, timeout, f"slot {slot} blinks no more")
         card = self.cards()[slot]
         mark = self.qmp.mark()
         self.qmp.execute("device_del", {"id": card})

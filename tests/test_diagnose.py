@@ -1,0 +1,510 @@
+"""From evidence to one root cause: every cause on realistic text, ranking, attribution, verdicts, hostile input."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hotplugctl import probe
+from hotplugctl.diagnose import diagnose, explain
+from hotplugctl.errors import Exit, HotplugError
+from hotplugctl.model import Device, Diagnosis, Driver, Gap, Held, Machine, Port, Probed, Slot, SlotControl, State
+from hotplugctl.readers import logs
+from hotplugctl.readers.logs import read_log
+from hotplugctl.readers.lspci import read_lspci
+from hotplugctl.rules import load
+
+from .machine import LATCH_OPEN, POWER_FAULT, MachineTree
+
+RULES = load.load_rules(load.rule_files())
+TAXONOMY = load.taxonomy()
+PROFILES = load.profiles()
+
+
+def of_texts(*texts: str, lspci: str = "", named: tuple[str, ...] = ()) -> Diagnosis:
+    """The diagnosis of logs (dmesg first, then others) and an lspci text."""
+    lines = tuple(line for i, text in enumerate(texts) for line in read_log(text.strip("\n"), f"log{i}"))
+    listing = read_lspci(lspci, "lspci.txt")
+    machine = Machine(host="", devices=listing.devices, ports=listing.ports, logs=lines)
+    return diagnose(machine, RULES, TAXONOMY, PROFILES, named=named, live=False)
+
+
+def answer(found: Diagnosis) -> tuple[str | None, str | None]:
+    root = found.root_cause
+    return (root.id, root.address) if root is not None else (None, None)
+
+
+UP = """\
+[ 100.1] pcieport 0000:3a:00.0: pciehp: Slot(3): Card present
+[ 100.2] pcieport 0000:3a:00.0: pciehp: Slot(3): Link Up
+"""
+FOUND = UP + "[ 100.4] pci 0000:3b:00.0: [10de:2330] type 00 class 0x030200 PCIe Endpoint\n"
+GPU, PORT = "0000:3b:00.0", "0000:3a:00.0"
+
+FAULTS = [
+    ("bar_space_exhausted", GPU, FOUND + """
+[ 100.5] pci 0000:3b:00.0: BAR 1 [mem size 0x2000000000 64bit pref]: can't assign; no space
+[ 100.5] pci 0000:3b:00.0: BAR 1 [mem size 0x2000000000 64bit pref]: failed to assign
+[ 100.5] pci 0000:3b:00.0: BAR 0 [mem 0x82000000-0x82ffffff]: assigned
+[ 100.6] nvidia 0000:3b:00.0: probe with driver nvidia failed with error -1"""),
+    ("bar_space_exhausted", GPU, FOUND + """
+[ 100.5] pci 0000:3b:00.0: BAR 1: no space for [mem size 0x2000000000 64bit pref]
+[ 100.5] pci 0000:3b:00.0: BAR 1: failed to assign [mem size 0x2000000000 64bit pref]"""),
+    ("bar_space_exhausted", "0000:01:00.0", """
+[ 10.2] pci 0000:01:00.0: BAR 2 [mem size 0x1000000000 64bit pref]: can't assign; no space
+[ 10.2] pci 0000:01:00.0: BAR 2 [mem size 0x1000000000 64bit pref]: failed to assign"""),
+    ("bus_numbers_exhausted", GPU, UP + """
+[ 100.4] pci 0000:3b:00.0: [8086:15da] type 01 class 0x060400
+[ 100.4] pci 0000:3b:00.0: No bus number available for hot-added bridge"""),
+    ("no_free_hotplug_slot", "0000:65:00.0", """
+(qemu) device_add vfio-pci,host=0000:65:00.0,id=acc0
+Error: Bus 'pcie.0' does not support hotplugging"""),
+    ("link_training_failed", PORT,
+     UP + "[ 101.5] pcieport 0000:3a:00.0: pciehp: Slot(3): Cannot train link: status 0x0001"),
+    ("link_training_failed", PORT, UP + "[ 101.5] pcieport 0000:3a:00.0: pciehp: Slot(3): No link"),
+    ("link_lost", GPU, FOUND + "[ 900.0] pcieport 0000:3a:00.0: pciehp: Slot(3): Link Down"),
+    ("link_lost", "0000:09:00.0", """
+[Tue Sep 19 08:41:11 2023] pciehp 0000:04:05.0:pcie24: slot(6): Link Down event
+[Tue Sep 19 08:41:11 2023] pciehp 0000:04:05.0:pcie24: pciehp_unconfigure_device: domain:bus:dev = 0000:09:00
+[Tue Sep 19 08:41:12 2023] pciehp 0000:04:05.0:pcie24: Timeout on hotplug command 0x1431 (issued 1000 msec ago)"""),
+    ("link_downtrained", GPU, FOUND + (
+        "[ 100.5] pci 0000:3b:00.0: 63.008 Gb/s available PCIe bandwidth, limited by 8.0 GT/s PCIe x8 link at "
+        "0000:3a:00.0 (capable of 504.112 Gb/s with 32.0 GT/s PCIe x16 link)")),
+    ("slot_power_fault", PORT, UP + """
+[ 101.1] pcieport 0000:3a:00.0: pciehp: Slot(3): Power fault
+[ 102.2] pcieport 0000:3a:00.0: pciehp: Slot(3): Cannot train link: status 0x0001"""),
+    ("presence_flapping", GPU, FOUND + "".join(
+        f"[ {110 + 5 * i}.0] pcieport 0000:3a:00.0: pciehp: Slot(3): Card {'' if i % 2 else 'not '}present\n"
+        for i in range(5))),
+    ("hotplug_command_timeout", PORT, """
+[ 100.1] pcieport 0000:3a:00.0: pciehp: Slot(3): Button press: will power on in 5 sec
+[ 106.1] pcieport 0000:3a:00.0: pciehp: Timeout on hotplug command 0x01f1 (issued 1016 msec ago)"""),
+    ("surprise_removal", GPU, FOUND + """
+[ 900.0] pcieport 0000:3a:00.0: pciehp: Slot(3): Link Down
+[ 900.0] pcieport 0000:3a:00.0: pciehp: Slot(3): Card not present
+[ 900.1] NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."""),
+    ("aer_uncorrectable_unrecovered", "0000:2f:00.0", """
+[ 4410.60] pcieport 0000:00:07.0: AER: Uncorrectable (Non-Fatal) error message received from 0000:2f:00.0
+[ 4410.60] nvidia 0000:2f:00.0: PCIe Bus Error: severity=Uncorrectable (Non-Fatal), type=Transaction Layer
+[ 4410.61] nvidia 0000:2f:00.0: AER: can't recover (no error_detected callback)
+[ 4410.61] pcieport 0000:00:07.0: AER: device recovery failed"""),
+    ("dpc_containment", "0000:9d:00.0", """
+[ 51200.1] pcieport 0000:9c:01.0: DPC: containment event, status:0x1f05, ERR_FATAL received from 0000:9d:00.0
+[ 51201.4] pcieport 0000:9c:01.0: AER: device recovery failed"""),
+    ("dpc_containment", GPU, FOUND + """
+[ 900.1] pcieport 0000:3a:00.0: DPC: containment event, status:0x1f01 source:0x0000
+[ 900.1] pcieport 0000:3a:00.0: DPC: unmasked uncorrectable error detected
+[ 901.4] pcieport 0000:3a:00.0: AER: device recovery failed"""),
+    ("device_inaccessible", "0000:9f:00.0", """
+[ 84112.0] vfio-pci 0000:9f:00.0: not ready 1023ms after FLR; waiting
+[ 84177.8] vfio-pci 0000:9f:00.0: not ready 65535ms after FLR; giving up"""),
+    ("device_inaccessible", "0000:c1:00.0", """
+[221010.1] NVRM: Xid (PCI:0000:c1:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."""),
+    ("driver_not_loaded", "0000:c1:00.0", """
+[ 211.0] [ascend] [drv_pcie] [drv_pcie_probe 2122] <kworker/0:2:871:871> Probe driver IN. (bdf=c1:00.0)
+[ 211.1] [ascend] [drv_pcie] [devdrv_probe 2081] <kworker/0:2:871:871> Probe driver ends, waiting. (devid=0)
+[ 337.2] [ascend] [ERROR] [drv_pcie] [devdrv_check 1261] <kworker/u256:4> Wait depend modules timeout. (dev_id=0)
+[ 337.2] [ascend] [ERROR] [drv_pcie] [devdrv_show 1236] <kworker> Depend unprobed module. (dev_id=0; name=asdrv)"""),
+    ("module_signature_rejected", GPU, FOUND + "[ 103.2] Loading of module with unavailable key is rejected"),
+    ("module_abi_mismatch", GPU, FOUND + "[ 103.2] nvidia: disagrees about version of symbol module_layout"),
+    ("driver_lib_version_mismatch", GPU, FOUND + """
+[ 999.1] NVRM: API mismatch: the client has the version 550.90.07, but
+               NVRM: this kernel module has the version 550.54.15."""),
+    ("wrong_driver_bound", GPU, FOUND + """
+[ 3100.1] NVRM: GPU 0000:3b:00.0 is already bound to nouveau.
+[ 3100.1] NVRM: The NVIDIA probe routine was not called for 1 device(s)."""),
+    ("vfio_group_not_viable", "0000:00:1d.2", """
+qemu-system-x86_64: -device vfio-pci,host=0000:00:1d.2: vfio 0000:00:1d.2: group 8 is not viable"""),
+    ("iommu_disabled", "0001:01:00.0", """
+[ 1.1] pci 0001:01:00.0: [8086:1521] type 00 class 0x020000
+[ 221.0] vfio-pci 0001:01:00.0: probe with driver vfio-pci failed with error -22"""),
+    ("iommu_dma_fault", "0000:00:02.0", """
+[ 312.44] DMAR: [DMA Read] Request device [00:02.0] fault addr 9c000000 [fault reason 06] PTE Read access is not set
+[ 312.45] DMAR: [DMA Read] Request device [00:02.0] fault addr 9c040000 [fault reason 06] PTE Read access is not set
+"""),
+    ("bar_claimed_by_other", GPU, FOUND + """
+[ 101.0] nvidia 0000:3b:00.0: BAR 0 [mem 0x82000000-0x82ffffff]: can't reserve
+[ 101.1] nvidia: probe of 0000:3b:00.0 failed with error -16"""),
+    ("rebar_failed", GPU, FOUND + """
+[ 101.0] pci 0000:3b:00.0: BAR 1 [mem 0x6000000000-0x600fffffff 64bit pref]: assigned
+[ 102.4] NVRM: No address space to allocate resized BAR1.
+[ 102.4] NVRM: Fatal Error while attempting to resize PCIe BARs.
+[ 102.5] nvidia 0000:3b:00.0: probe with driver nvidia failed with error -1"""),
+    ("irq_vectors_unavailable", "0000:41:00.0", """
+[ 4411.26] [ascend] [drv_pcie] [drv_pcie_probe 2122] <irq/51-pciehp:488:488> Probe driver IN. (bdf=41:00.0)
+[ 4411.27] [ascend] [ERROR] [drv_pcie] [init 535] <irq/51-pciehp:488:488> vector_num is error. (dev_id=7)
+[ 4411.28] devdrv_device_driver: probe of 0000:41:00.0 failed with error -22"""),
+    ("firmware_missing", "0000:01:00.0", """
+[ 10.2] labaccel 0000:01:00.0: Direct firmware load for labaccel/fw-missing.bin failed with error -2
+[ 10.2] labaccel 0000:01:00.0: probe with driver labaccel failed with error -2"""),
+    ("firmware_missing", "0000:01:00.0", """
+[ 10.2] labaccel 0000:01:00.0: Direct firmware load for labaccel/fw-missing.bin failed with error -2
+[ 10.2] labaccel: probe of 0000:01:00.0 failed with error -2"""),
+    ("firmware_incompatible", "0000:c7:00.1", """
+[ 6.4] amdxdna 0000:c7:00.1: [drm] *ERROR* aie2_check_protocol: Incompatible firmware protocol major 7 minor 3
+[ 6.4] amdxdna 0000:c7:00.1: probe with driver amdxdna failed with error -22"""),
+    ("device_boot_timeout", "0000:01:00.0",
+     "[ 10.2] labaccel 0000:01:00.0: probe with driver labaccel failed with error -110"),
+    ("device_boot_timeout", "0000:01:00.0", "[ 10.2] labaccel: probe of 0000:01:00.0 failed with error -110"),
+    ("driver_init_failed", "0000:01:00.0",
+     "[ 10.2] labaccel 0000:01:00.0: probe with driver labaccel failed with error -5"),
+    ("driver_init_failed", GPU, FOUND + "[ 338.1] NVRM: GPU 0000:3b:00.0: RmInitAdapter failed! (0x62:0xffff:2477)"),
+    ("device_in_use", GPU, FOUND + """
+[ 1811.1] NVRM: Attempting to remove device 0000:3b:00.0 with non-zero usage count!
+[ 1932.1] INFO: task tee:6120 blocked for more than 120 seconds."""),
+    ("driver_hung_on_removal", GPU, FOUND + """
+[ 8101.1] pcieport 0000:3a:00.0: pciehp: Slot(3): Card not present
+[ 8224.4] INFO: task irq/77-pciehp:611 blocked for more than 122 seconds."""),
+    ("hotplug_request_ignored", PORT, """
+[ 4501.1] pcieport 0000:3a:00.0: pciehp: Slot(3): Button press: will power on in 5 sec
+[ 4503.6] pcieport 0000:3a:00.0: pciehp: Slot(3): Button press: canceling request to power on"""),
+    ("hotplug_thread_dead", GPU, FOUND + """
+[ 100.5] BUG: kernel NULL pointer dereference, address: 0000000000000028
+[ 100.5] CPU: 12 PID: 611 Comm: irq/77-pciehp Tainted: P           OE     5.15.0-91-generic
+[ 100.6] genirq: exiting task "irq/77-pciehp" (611) is an active IRQ thread (irq 77)"""),
+    ("latch_open", PORT, "[ 105.1] pcieport 0000:3a:00.0: pciehp: Slot(3): Latch open"),
+    ("ghost_device", GPU, UP + """
+[ 100.4] pcieport 0000:3a:00.0: pciehp: Device 0000:3b:00.0 already exists at 0000:3b:00, cannot hot-add"""),
+    ("reset_hotplug_race", "0000:c1:00.0", """
+[ 9001.1] [ascend] [drv_pcie] [devdrv_unbind 5805] <npu-smi:41220:41220> Pcie hotreset, unbind driver. (bdf=c1:00.0)
+[ 9002.0] [ascend] [drv_pcie] [devdrv_hot 6385] <npu-smi:41220:41220> Device hot reset begin. (dev_id=4)
+[ 9002.6] [ascend] [ERROR] [drv_pcie] [hot 6578] <plugin:3310:41260> Pcie hotreset, but device on process. (index_id=4)
+"""),
+]
+
+
+@pytest.mark.parametrize(("cause", "address", "log"), FAULTS, ids=lambda value: str(value)[:40])
+def test_a_cause_is_told_from_its_log(cause: str, address: str, log: str) -> None:
+    found = of_texts(log)
+    assert (found.verdict, *answer(found)) == ("fault", cause, address)
+    assert found.root_cause is not None
+    assert found.root_cause.action
+    assert found.root_cause.evidence
+    states = {state.layer: state.state for state in found.layers}
+    assert states[found.root_cause.layer] == "fault"
+
+
+HEALTHY = [
+    ("a card came up", FOUND + """
+[ 100.5] pci 0000:3b:00.0: BAR 0 [mem 0x82000000-0x82ffffff]: assigned
+[ 100.6] nvidia 0000:3b:00.0: enabling device (0000 -> 0002)
+[ 101.6] nvidia: module license 'NVIDIA' taints kernel.
+[ 103.6] [drm] Initialized nvidia-drm 0.0.0 for 0000:3b:00.0 on minor 1"""),
+    ("the second pass found room", FOUND + """
+[ 100.5] pci 0000:3b:00.0: BAR 1: no space for [mem size 0x200000000 64bit pref]
+[ 100.5] pci 0000:3b:00.0: BAR 1: failed to assign [mem size 0x200000000 64bit pref]
+[ 100.6] pci 0000:3b:00.0: BAR 1: assigned [mem 0x21000000000-0x211ffffffff 64bit pref]"""),
+    ("I/O windows are optional", """
+[ 0.8] pci 0000:00:1c.0: BAR 13: no space for [io  size 0x1000]
+[ 0.8] pcieport 0000:00:1c.4: bridge window [io  size 0x1000]: can't assign; no space"""),
+    ("corrected errors", """
+[ 60.1] pcieport 0000:3a:00.0: AER: Corrected error message received from 0000:3b:00.0
+[ 60.2] nvidia 0000:3b:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer, (Receiver ID)
+[ 60.2] nvidia 0000:3b:00.0:   device [10de:2330] error status/mask=00000001/0000a000"""),
+    ("a recovered error", """
+[ 60.1] pcieport 0000:3a:00.0: AER: Uncorrectable (Non-Fatal) error message received from 0000:3b:00.0
+[ 60.2] nvme 0000:3b:00.0: PCIe Bus Error: severity=Uncorrectable (Non-Fatal), type=Transaction Layer
+[ 60.4] pcieport 0000:3a:00.0: AER: device recovery successful"""),
+    ("a recovered containment", """
+[ 60.1] pcieport 0000:3a:00.0: DPC: containment event, status:0x1f01 source:0x0000
+[ 60.1] pcieport 0000:3a:00.0: DPC: unmasked uncorrectable error detected
+[ 60.5] pcieport 0000:3a:00.0: AER: device recovery successful"""),
+    ("a removal by the button", """
+[ 60.1] pcieport 0000:3a:00.0: pciehp: Slot(3): Button press: will power off in 5 sec
+[ 65.2] pcieport 0000:3a:00.0: pciehp: Slot(3): Link Down
+[ 65.3] nvme 0000:3b:00.0: Removing from iommu group 12"""),
+    ("a reset that took its time", """
+[ 5.1] vfio-pci 0000:9f:00.0: not ready 1023ms after FLR; waiting
+[ 7.1] vfio-pci 0000:9f:00.0: ready 2047ms after FLR"""),
+    ("a small BAR will do", """
+[ 5.1] xe 0000:03:00.0: [drm] Failed to resize BAR2 to 16384M (-ENOSPC). Consider enabling 'Resizable BAR' support
+[ 6.1] [drm] Initialized xe 1.1.0 for 0000:03:00.0 on minor 0"""),
+    ("firmware that is optional", """
+[ 5.1] i915 0000:00:02.0: Direct firmware load for i915/adlp_dmc.bin failed with error -2
+[ 6.1] [drm] Initialized i915 1.6.0 20230929 for 0000:00:02.0 on minor 0"""),
+]
+
+
+@pytest.mark.parametrize(("claim", "log"), HEALTHY, ids=[claim for claim, _ in HEALTHY])
+def test_a_healthy_log_raises_no_alarm(claim: str, log: str) -> None:
+    found = of_texts(log)
+    assert (found.verdict, found.root_cause, found.findings) == ("healthy", None, ()), claim
+
+
+@pytest.mark.parametrize(("claim", "log"), [
+    ("nothing about any device", "[ 1.4] EXT4-fs (nvme0n1p2): mounted filesystem"),
+    ("a failure that no rule knows", FOUND + "[ 105.3] nvidia 0000:3b:00.0: frobnicator subsystem failed"),
+    ("a code that says nothing by itself",
+     "[ERROR] RUNTIME(1,py):2026-03-02-16:40:21.118 rtGetDeviceCount:ErrCode=507899"),
+    ("a card that only just came", FOUND),
+])
+def test_what_cannot_be_told_is_unknown(claim: str, log: str) -> None:
+    found = of_texts(log)
+    assert (found.verdict, found.root_cause) == ("unknown", None), claim
+    assert found.collect_next, "it says what to collect"
+
+
+def test_what_follows_is_folded_under_its_cause() -> None:
+    found = of_texts(FAULTS[0][2])
+    assert [(one.id, one.follows_from) for one in found.findings] == [
+        ("bar_space_exhausted", None), ("driver_init_failed", "bar_space_exhausted"),
+    ]
+
+
+def test_what_was_ruled_out_is_told_with_the_reason() -> None:
+    out = of_texts(HEALTHY[1][1]).ruled_out
+    assert [(one.root_cause, one.address) for one in out] == [("bar_space_exhausted", GPU)]
+    assert "BAR 1: assigned" in out[0].because
+
+
+def test_each_device_has_its_own_root_cause_and_the_worst_is_the_machines() -> None:
+    found = of_texts("""
+[ 1.0] nvidia 0000:41:00.0: probe with driver nvidia failed with error -5
+[ 2.0] NVRM: Xid (PCI:0000:c1:00): 79, pid=1, name=python3, GPU has fallen off the bus.
+[ 3.0] [drm] Initialized nvidia-drm 0.0.0 for 0000:e1:00.0 on minor 1""")
+    assert answer(found) == ("device_inaccessible", "0000:c1:00.0")
+    verdicts = {one.address: (one.verdict, one.root_cause.id if one.root_cause else None) for one in found.devices}
+    assert verdicts == {
+        "0000:41:00.0": ("fault", "driver_init_failed"), "0000:c1:00.0": ("fault", "device_inaccessible"),
+        "0000:e1:00.0": ("healthy", None),
+    }
+
+
+def test_two_slots_at_once_are_not_mixed_up() -> None:
+    found = of_texts("""
+[ 100.1] pcieport 0000:40:01.1: pciehp: Slot(3): Card present
+[ 100.1] pcieport 0000:60:01.1: pciehp: Slot(4): Card present
+[ 100.5] pci 0000:41:00.0: [19e5:d802] type 00 class 0x120000
+[ 100.6] pci 0000:61:00.0: [19e5:d802] type 00 class 0x120000
+[ 900.0] pcieport 0000:60:01.1: pciehp: Slot(4): Card not present""")
+    assert answer(found) == ("surprise_removal", "0000:61:00.0")
+
+
+def test_a_line_about_nobody_is_not_pinned_on_one_of_two_cards() -> None:
+    two = FOUND + "[ 1.1] pci 0000:c1:00.0: [10de:2330] type 00 class 0x030200\n"
+    assert answer(of_texts(two + "[ 9.0] Loading of module with unavailable key is rejected")) == (
+        "module_signature_rejected", None,
+    )
+
+
+def test_a_line_that_names_a_vendor_goes_to_the_card_of_that_vendor() -> None:
+    mixed = FOUND + "[ 1.1] pci 0000:c1:00.0: [19e5:d802] type 00 class 0x120000\n"
+    found = of_texts(mixed, "modprobe: ERROR: could not insert 'nvidia': Key was rejected by service")
+    assert answer(found) == ("module_signature_rejected", GPU)
+
+
+def test_a_dead_branch_is_named_by_its_topmost_bridge() -> None:
+    dead = " (rev ff) (prog-if ff)\n\t!!! Unknown header type 7f\n"
+    found = of_texts(
+        "[ 71001.1] pcieport 0000:b0:05.0: pciehp: pcie_do_write_cmd: no response from device",
+        lspci=f"af:00.0 PCI bridge: PLX Technology, Inc. PEX 8749{dead}"
+              f"b0:05.0 PCI bridge: PLX Technology, Inc. PEX 8749{dead}"
+              f"b7:00.0 3D controller: NVIDIA Corporation GH100{dead}",
+    )
+    assert answer(found) == ("device_inaccessible", "0000:af:00.0")
+
+
+def test_only_the_named_device_is_looked_at() -> None:
+    log = "[ 1.0] nvidia 0000:41:00.0: probe with driver nvidia failed with error -5\n" + FAULTS[0][2]
+    assert answer(of_texts(log, named=("0000:41:00.0",))) == ("driver_init_failed", "0000:41:00.0")
+
+
+def test_a_narrow_link_counts_only_against_both_ends() -> None:
+    head = "3b:00.0 3D controller: NVIDIA Corporation GH100 (rev a1)\n"
+    link = "\t\tLnkCap:\tPort #0, Speed 32GT/s, Width x16\n\t\tLnkSta:\tSpeed {}, Width x{}\n"
+    idle = of_texts(HEALTHY[0][1], lspci=head + link.format("2.5GT/s (downgraded)", "16 (ok)"))
+    assert idle.verdict == "healthy", "an idle GPU lowers its speed on purpose"
+    port = ("3a:00.0 PCI bridge: Intel Corporation Device 352a\n\tBus: primary=3a, secondary=3b, subordinate=3b\n"
+            "\t\tLnkCap:\tPort #5, Speed 32GT/s, Width x{}\n")
+    narrow = head + link.format("32GT/s (ok)", "8 (downgraded)")
+    assert answer(of_texts(FOUND, lspci=port.format(16) + narrow)) == ("link_downtrained", GPU)
+    assert answer(of_texts(FOUND, lspci=port.format(8) + narrow)) == (None, None), "a slot of eight lanes is no fault"
+
+
+def test_the_timeline_tells_what_the_lines_mean() -> None:
+    found = of_texts(FAULTS[0][2])
+    assert [moment.line for moment in found.timeline] == sorted(moment.line or 0 for moment in found.timeline)
+    assert all(moment.meaning for moment in found.timeline)
+    assert {moment.device for moment in found.timeline} == {GPU}
+
+
+# --- a machine that was probed ------------------------------------------------------------------------------------
+
+
+def of_machine(machine: MachineTree, *named: str) -> Diagnosis:
+    seen = probe.machine(machine.look(), close=True)
+    log = logs.kernel(machine.host)
+    whole = replace(seen, logs=log if isinstance(log, tuple) else ())
+    return diagnose(whole, RULES, TAXONOMY, machine.profiles, named=named, live=True)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> MachineTree:
+    return MachineTree(tmp_path)
+
+
+CARD, ROOT_PORT = "0000:01:00.0", "0000:00:01.0"
+
+
+@pytest.mark.parametrize(("cause", "card"), [
+    ("driver_not_loaded", {"driver": None}),
+    ("wrong_driver_bound", {"driver": "nouveau"}),
+    ("link_downtrained", {"width": 8}),
+    ("device_inaccessible", {"dead": True}),
+    ("bar_space_exhausted", {"lost_bar": True, "driver": None}),
+    ("dev_node_missing", {"node": False}),
+    ("dev_node_permission", {"group": "root"}),
+])
+def test_a_cause_is_told_from_the_facts_of_a_card(machine: MachineTree, cause: str, card: dict[str, object]) -> None:
+    machine.port()
+    machine.card(**card)  # type: ignore[arg-type]
+    found = of_machine(machine)
+    assert answer(found) == (cause, CARD)
+    assert any(check.state == "fault" for check in found.checks)
+
+
+@pytest.mark.parametrize(("cause", "port"), [
+    ("slot_powered_off", {"powered": False}),
+    ("slot_power_fault", {"status": POWER_FAULT}),
+    ("latch_open", {"status": LATCH_OPEN}),
+])
+def test_a_cause_is_told_from_the_registers_of_a_slot(machine: MachineTree, cause: str, port: dict[str, int]) -> None:
+    machine.port(**port)  # type: ignore[arg-type]
+    found = of_machine(machine)
+    assert answer(found) == (cause, ROOT_PORT)
+    assert [(one.address, one.slot) for one in found.devices] == [(None, "1")], "the device itself has no address"
+
+
+def test_an_empty_slot_is_a_finding_only_when_it_was_named(machine: MachineTree) -> None:
+    machine.port(present=False)
+    assert of_machine(machine).verdict == "unknown"
+    assert answer(of_machine(machine, "slot:1")) == ("slot_empty", ROOT_PORT)
+
+
+def test_a_card_handed_to_a_vm_is_in_order(machine: MachineTree) -> None:
+    machine.port()
+    machine.card(driver="vfio-pci")
+    assert of_machine(machine).verdict == "healthy"
+
+
+def test_a_failure_that_the_card_got_past_is_history(machine: MachineTree) -> None:
+    machine.port()
+    machine.card()
+    machine.kmsg("labaccel 0000:01:00.0: probe with driver labaccel failed with error -5")
+    found = of_machine(machine)
+    assert found.findings == ()
+    assert "since become" in next(out.because for out in found.ruled_out if out.root_cause == "driver_init_failed")
+
+
+def test_other_devices_of_the_machine_are_not_diagnosed(machine: MachineTree) -> None:
+    machine.port()
+    machine.card()
+    machine.kmsg(
+        "e1000e 0000:00:1f.6: probe with driver e1000e failed with error -2",
+        "nvme 0000:05:00.0: Unable to change power state from D3cold to D0, device inaccessible",
+    )
+    assert of_machine(machine).findings == ()
+
+
+def test_a_pulled_card_is_told_from_its_slots_lines(machine: MachineTree) -> None:
+    machine.port(present=False)
+    machine.kmsg(
+        "pci 0000:01:00.0: [1234:11e8] type 00 class 0x120000",
+        "pcieport 0000:00:01.0: pciehp: Slot(1): Card not present",
+    )
+    assert answer(of_machine(machine)) == ("surprise_removal", CARD)
+
+
+def test_what_our_own_drain_explains_is_no_finding() -> None:
+    held = Held(by="hotplugctl", since="2026-11-29T16:00:00+00:00", reason="swap")
+    device = Probed(profile="nvidia", address=GPU, driver=None, held=held, state=State.DRAINED, rung=State.MAPPED,
+                    missing="bound: no driver is bound", sure=True)
+    found = diagnose(Machine(host="", devices=(device,)), RULES, TAXONOMY, PROFILES, live=True)
+    assert (found.verdict, found.findings) == ("healthy", ())
+    assert "held by hotplugctl" in found.ruled_out[0].because
+
+
+def test_a_rule_that_could_not_look_says_so() -> None:
+    device: Device = Probed(profile="nvidia", address=GPU, driver=Driver(name="nvidia"))
+    gap = Gap("kernel log", "needs root")
+    found = diagnose(Machine(host="", devices=(device,), gaps=(gap,)), RULES, TAXONOMY, PROFILES, live=True)
+    assert found.verdict == "unknown"
+    assert "needs root" in {out.because for out in found.unchecked}
+
+
+def test_the_walk_names_the_first_station_that_fails(machine: MachineTree) -> None:
+    machine.port()
+    machine.card(driver=None)
+    states = {check.name: check.state for check in of_machine(machine).checks}
+    assert (states["enumeration"], states["bars"], states["driver"]) == ("ok", "ok", "fault")
+
+
+def test_a_slot_without_a_known_port_is_still_a_place() -> None:
+    slot = Slot(name="3", port=None, presence=False)
+    found = diagnose(Machine(host="", slots=(slot,)), RULES, TAXONOMY, PROFILES, named=("slot:3",), live=True)
+    assert answer(found) == ("slot_empty", None)
+
+
+def test_a_port_in_an_lspci_text_is_enough() -> None:
+    port = Port(address=PORT, slot=SlotControl(presence=True, power_fault=True))
+    found = diagnose(Machine(host="", ports=(port,)), RULES, TAXONOMY, PROFILES, live=False)
+    assert answer(found) == ("slot_power_fault", PORT)
+
+
+# --- explain, speed, hostile input --------------------------------------------------------------------------------
+
+
+def test_a_cause_and_a_rule_can_be_explained() -> None:
+    assert {rule.id for rule in explain("slot_power_fault", RULES, TAXONOMY).rules} >= {"hw.power-fault"}
+    assert [rule.id for rule in explain("hw.power-fault", RULES, TAXONOMY).rules] == ["hw.power-fault"]
+    with pytest.raises(HotplugError) as caught:
+        explain("slot_power_fualt", RULES, TAXONOMY)
+    assert caught.value.exit is Exit.USAGE
+    assert "slot_power_fault" in caught.value.why
+
+
+def test_a_long_log_is_read_in_reasonable_time() -> None:
+    rng = random.Random(7)
+    noise = ["usb 1-1: new high-speed USB device", "EXT4-fs (sda1): mounted", "pci 0000:{:02x}:00.0: PME# supported"]
+    text = "\n".join(
+        f"[{i:6d}.0] " + rng.choice(noise).format(rng.randrange(1, 250)) for i in range(5000)
+    ) + "\n[9999.0] pcieport 0000:3a:00.0: pciehp: Slot(3): Power fault"
+    start = time.process_time()
+    assert answer(of_texts(text))[0] == "slot_power_fault"
+    assert time.process_time() - start < 3.0, "well under a second here; slow machines get leave"
+
+
+def test_no_text_is_too_strange() -> None:
+    """Cut, shuffled, doubled, interleaved, mangled: an answer, never a crash, and proofs that are lines of it."""
+    rng = random.Random(20261129)
+    pool = [line for _, _, log in FAULTS for line in log.splitlines()] + [
+        line for _, log in HEALTHY for line in log.splitlines()
+    ]
+    for _ in range(200):
+        chosen = rng.choices(pool, k=rng.randrange(1, 30))
+        text = "\n".join(chosen)
+        for _ in range(rng.randrange(4)):
+            text = rng.choice(MANGLERS)(rng, text)
+        content = text.encode(rng.choice(["utf-8", "utf-16", "latin-1", "cp037"]), "replace")
+        lines = read_log(content, "log")
+        found = diagnose(Machine(host="", logs=lines), RULES, TAXONOMY, PROFILES, live=rng.random() < 0.2)
+        read_lspci(text, "lspci")
+        there = {line.text for line in lines}
+        assert all(proof.text in there for one in found.findings for proof in one.evidence if proof.line is not None)
+        assert (found.verdict == "fault") == (found.root_cause is not None)
+
+
+MANGLERS = [
+    lambda rng, text: text[rng.randrange(len(text) + 1):],
+    lambda rng, text: text[:rng.randrange(len(text) + 1)],
+    lambda rng, text: "\n".join(rng.sample(text.split("\n"), len(text.split("\n")))),
+    lambda rng, text: text.replace("\n", "\r\n"),
+    lambda rng, text: text.replace(rng.choice("0:.[]()"), rng.choice(["", "\0", "\x1b[31m", "\N{SNOWMAN}", "\\x"])),
+    lambda rng, text: "".join(chr(rng.randrange(1, 0x2FF)) if rng.random() < 0.02 else c for c in text),
+    lambda rng, text: text * 2,
+    lambda rng, text: "\n".join(f"{rng.randrange(9)},{i},{i}000,-;{line}" for i, line in enumerate(text.split("\n"))),
+]
