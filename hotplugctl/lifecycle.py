@@ -89,6 +89,9 @@ def _mapped(facts: Facts) -> Answer:
     absent = [need.index for need in facts.profile.bars if need.index not in {bar.index for bar in bars or ()}]
     if lost or absent:
         return Lacks(" and ".join([_no_address(bar) for bar in lost] + [f"BAR {i} is missing" for i in absent]))
+    if isinstance(facts.answering, Unknown) and facts.device.driver is None:
+        # A BAR without an address shows in its register alone; only a bound driver proves that all have theirs.
+        return Lacks(f"could not look at its BAR registers ({facts.answering.why})", sure=False)
     small = [
         need.index for need in facts.profile.bars for bar in bars or ()
         if bar.index == need.index and isinstance(bar.size, int) and bar.size < need.min_size

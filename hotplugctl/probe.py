@@ -153,7 +153,7 @@ def _device(seen: Look, function: pci.Function, profile: Profile, *, close: bool
         health = records.health(host, device, seen.boot_id)
     firmware = host.text(f"{function.path}/{profile.initialised.attribute}") if profile.initialised else None
     facts = Facts(
-        device=device, profile=profile, answering=True if pci.asleep(power) else answers, port=port, firmware=firmware,
+        device=device, profile=profile, answering=answers, port=port, firmware=firmware,
         health=health, readiness=seen.settings.readiness,
     )
     standing = stand(facts)

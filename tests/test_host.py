@@ -21,6 +21,7 @@ from hotplugctl.host.recorder import Recorder
 from hotplugctl.host.redact import Redacted, Redactor
 from hotplugctl.model import Kind, Unknown
 from hotplugctl.output.documents import plain
+from hotplugctl.readers.hexdump import hex_dump
 
 from .machine import MachineTree
 
@@ -252,3 +253,24 @@ def test_the_manifest_says_what_was_absent_and_what_could_not_be_read(machine: M
     answers = json.loads((tmp_path / "b/manifest.json").read_text())["answers"]
     assert answers["data"]["/run/hotplugctl/handshake/0000:01:00.0.json"] == {"absent": True}
     assert next(iter(answers["holders"].values()))["kind"] == "not_captured"
+
+
+def test_a_hex_dump_is_a_machine_of_which_only_config_space_is_known(machine: MachineTree, tmp_path: Path) -> None:
+    machine.port()
+    machine.card(vendor="10de", device="2330", class_="030200", serial=0x001122FFFE334455, width=8)
+    lines = []
+    for address in machine.paths:
+        raw = (machine.root / machine.paths[address].lstrip("/") / "config").read_bytes()
+        lines.append(f"{address[5:]} something\n{hex_dump(raw)}")
+    dead = hex_dump(b"\xff" * 64)
+    lines.append(f"02:00.0 Processing accelerators [1200]: Huawei [19e5:d802] (rev ff)\n{dead}")
+    (tmp_path / "dump.txt").write_text("\n".join(lines))
+    host = open_host(str(tmp_path / "dump.txt"))
+    found = {d.address: d for d in probe.machine(look.look(host, machine.look().settings, machine.profiles)).devices}
+    card = found["0000:01:00.0"]
+    assert card.error is None
+    assert (card.profile, card.model, card.serial) == ("nvidia", "H100 SXM5 80GB", "00-11-22-ff-fe-33-44-55")
+    assert plain(card.link)["limit_width"] == 16
+    assert isinstance(card.driver, Unknown)
+    assert card.driver.kind is Kind.NOT_CAPTURED
+    assert found["0000:02:00.0"].state.value == "failed"

@@ -95,7 +95,8 @@ class Live:
         try:
             descriptor = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
-            return answer(error) or Unknown("/dev/kmsg is not there (a container?)", Kind.IO)
+            why = answer(error)
+            return Unknown("/dev/kmsg is not there (a container?)", Kind.IO) if why is None else why
         records: list[bytes] = []
         try:
             while True:

@@ -10,12 +10,13 @@ import zlib
 from importlib import resources
 
 from ..errors import Exit, HotplugError
-from . import Host
+from . import Host, dump
 from .files import Below, Directory, Store, load_tar
 from .live import Live
 from .tree import Bundle, Tree
 
 DEMO = "demo"
+DUMP_LIMIT = 64 << 20
 
 
 def open_host(path: str) -> Host:
@@ -32,10 +33,13 @@ def open_host(path: str) -> Host:
             return _from_store(Directory(path), path)
         if (store := open_archive(path)) is not None:
             return _from_store(store, path)
+        with open(path, encoding="utf-8", errors="replace") as file:
+            if (found := dump.from_text(file.read(DUMP_LIMIT))) is not None:
+                return found
     except OSError as error:
         raise cannot_open(path, error) from error
     raise HotplugError(
-        f"cannot look at {path}", why="it is neither a directory nor an archive of a machine",
+        f"cannot look at {path}", why="it is no directory, archive or lspci -xxxx dump of a machine",
         hint=f"hotplugctl diagnose --from {path}", exit=Exit.UNKNOWN,
     )
 

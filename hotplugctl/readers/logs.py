@@ -14,6 +14,7 @@ from typing import Any
 
 from ..host import Host
 from ..model import LogLine, Maybe
+from .located import FULL, located, normal
 
 KERNEL = "/dev/kmsg"
 
@@ -200,7 +201,7 @@ def _about(line: LogLine, pair: str) -> LogLine:
     """A record's `DEVICE=+pci:0000:3b:00.0`: the kernel itself says which device its line is about."""
     if pair.startswith("DEVICE=+pci:"):
         address = pair.removeprefix("DEVICE=+pci:")
-        if _FULL.fullmatch(address):
+        if FULL.fullmatch(address):
             return replace(line, address=normal(address))
     return line
 
@@ -259,54 +260,3 @@ def _number(value: Any) -> float | None:
         return float(value)
     except (TypeError, ValueError):
         return None
-
-
-_ADDRESS = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]"
-_FULL = re.compile(rf"(?<![0-9a-fA-F.])(?<!\d:){_ADDRESS}(?![0-9a-fA-F])")
-# A card without its function (NVRM: `PCI:0000:3b:00`; old pciehp: `domain:bus:dev = 0000:09:00`), in a libvirt name, or
-# without its domain. The last looks like a time of day, so it counts only behind a word that announces an address.
-_CARD = re.compile(r"(?:PCI:|bus:dev = |device at )([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[01][0-9a-fA-F])(?![0-9a-fA-F:.])")
-_LIBVIRT = re.compile(r"\bpci_([0-9a-f]{4})_([0-9a-f]{2})_([01][0-9a-f])_([0-7])\b")
-_SHORT = re.compile(
-    r"(?:\bbdf ?[=:] ?|\b[Dd]evice[ =]\[?|\bhost=|\bslot=|\bPCI[: ]|\bBDF[: ]{1,2}|\bGPU |\[|\bpci[@ ])"
-    r"([0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7])(?![\w.:])"
-)
-_SLOT = re.compile(r"\b[Ss]lot ?[(\[]([^)\]]{1,32})[)\]]")
-# A port speaks of the card below it: these name it.
-_SPOKEN_OF = re.compile(rf"(?:received from|received:|pci function|[Dd]evice|for) ({_ADDRESS})")
-
-
-def located(line: LogLine) -> LogLine:
-    """The line with the address and slot that its own text names."""
-    text = line.text
-    if ":" not in text and "_" not in text and "lot" not in text:
-        return line
-    address, also = _address_in(text)
-    slot = _SLOT.search(text) if "lot" in text else None
-    if address is None and slot is None:
-        return line
-    return replace(line, address=address, slot=slot[1] if slot else None, also=also)
-
-
-def _address_in(text: str) -> tuple[str | None, tuple[str, ...]]:
-    full = _FULL.search(text)
-    card = _CARD.search(text)
-    if full is not None:
-        address = normal(full[0])
-        rest = {normal(m[1]) for m in _SPOKEN_OF.finditer(text, full.end())}
-        if card is not None:
-            rest.add(normal(f"{card[1]}.0"))
-        return address, tuple(sorted(rest - {address}))
-    if card is not None:
-        return normal(f"{card[1]}.0"), ()
-    libvirt = _LIBVIRT.search(text)
-    if libvirt is not None:
-        return "{}:{}:{}.{}".format(*libvirt.groups()), ()
-    short = _SHORT.search(text)
-    return (f"0000:{short[1].lower()}", ()) if short is not None else (None, ())
-
-
-def normal(address: str) -> str:
-    """Lower case, and a domain of eight digits (nvidia-smi: `00000000:3B:00.0`) without its leading zeros."""
-    domain, rest = address.lower().split(":", 1)
-    return f"{domain.lstrip('0'):0>4}:{rest}"

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..model import Bar, Driver, Kind, Link, Maybe, Port, Probed, SlotControl, State, Unknown
-from .logs import normal
+from .located import normal
 
 _HEAD = re.compile(
     r"(?P<address>(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7]) "

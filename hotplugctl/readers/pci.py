@@ -51,7 +51,7 @@ def functions(host: Host) -> tuple[Function, ...] | Unknown:
     """Every function on the bus, in address order. Unknown when the bus cannot be listed at all."""
     names = host.names(DEVICES)
     if not isinstance(names, tuple):
-        return names or Unknown(f"{DEVICES} is not there", Kind.IO)
+        return Unknown(f"{DEVICES} is not there", Kind.IO) if names is None else names
     found = (function(host, name) for name in names)
     return tuple(f for f in found if f is not None)
 
@@ -105,7 +105,7 @@ def bars(host: Host, function: Function, config: Maybe[bytes]) -> tuple[Bar, ...
     """
     text = host.text(f"{function.path}/resource")
     if not isinstance(text, str):
-        return text or Unknown("its resource file is gone", Kind.IO)
+        return Unknown("its resource file is gone", Kind.IO) if text is None else text
     lines = [_resource(line) for line in text.splitlines()[:6]]
     registers = config_space.bar_registers(config) if isinstance(config, bytes) else config
     kinds = {r.index: r.kind for r in registers} if isinstance(registers, tuple) else {}
@@ -135,7 +135,7 @@ def windows(host: Host, function: Function) -> tuple[Window, ...] | Unknown:
     """The windows of a bridge that are open."""
     text = host.text(f"{function.path}/resource")
     if not isinstance(text, str):
-        return text or Unknown("its resource file is gone", Kind.IO)
+        return Unknown("its resource file is gone", Kind.IO) if text is None else text
     found = []
     for line in text.splitlines()[FIRST_WINDOW:]:
         start, end, flags = _resource(line)
