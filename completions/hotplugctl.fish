@@ -68,7 +68,7 @@ complete -c hotplugctl -n '__hotplugctl_in list watch drain diagnose' -l numa -x
 complete -c hotplugctl -n '__hotplugctl_in list watch drain diagnose' -l label -x -d 'Only with this label (repeatable)'
 complete -c hotplugctl -s o -l output -x -a 'auto table plain markdown tsv json jsonl' -d 'Form of the result; auto is a table at a terminal, plain when piped'
 complete -c hotplugctl -l json -d 'The same as -o json'
-complete -c hotplugctl -l root -r -F -a 'demo' -d 'Look at a captured bundle or a tree instead of this machine; demo is the one that ships'
+complete -c hotplugctl -l root -r -F -a 'demo' -d 'Look at a bundle, a tree or an lspci -xxxx dump instead of this machine; demo is one that ships'
 complete -c hotplugctl -l config -r -F -d 'Configuration to use instead of the usual'
 complete -c hotplugctl -l redact -d 'Serials, UUIDs and host names as stable aliases'
 complete -c hotplugctl -l color -x -a 'auto always never' -d 'When to colour'

@@ -20,7 +20,7 @@ from ..model import (
 from ..rules.facts import Surroundings
 from ..rules.hearing import hear, must_hear, of_machine
 from ..rules.judge import Subject
-from . import instances, tree
+from . import history, instances, tree
 from .counts import surroundings_of
 from .findings import HELD_EXPLAINS, Bound, Judged, is_fault, judge_place, missing_rung
 from .rank import TOPMOST, Ranked, fold, root_of, worst
@@ -28,6 +28,8 @@ from .report import collect_next, layer_states, timeline
 from .subjects import Place, gather, log_gap, subject_of
 from .unexplained import unexplained
 from .walk import walk
+
+KERNEL_LOG = "/dev/kmsg"     # the source of lines that a probed machine's own kernel wrote (readers/logs.py)
 
 
 @dataclass
@@ -50,8 +52,10 @@ def diagnose(
     that its facts are of one moment; else it is an archive whose lines and listings are all there is.
     """
     lines = instances.settle(machine.logs)
-    heard = hear(rules, lines)
     grown = tree.grow(machine.devices, machine.ports, machine.slots, lines)
+    if live:
+        lines = history.current(lines, machine, grown, named, KERNEL_LOG)
+    heard = hear(rules, lines)
     around = surroundings_of(machine, lines)
     places = gather(machine, lines, heard, grown, profiles, named=named, live=live)
     bound = [(rule, must_hear(rule.when), of_machine(rule.when)) for rule in rules]

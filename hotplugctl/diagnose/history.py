@@ -1,0 +1,104 @@
+"""Which lines of a live kernel log are about the machine as it is now. Pure.
+
+The kernel's log reaches back to the boot; a card that failed last week, was taken out and replaced is history. Verdicts
+about a card leave with it; verdicts about the slot stay. An archive knows no "now", so all of its lines count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ..model import LogLine, Machine, Slot
+from .tree import Tree
+
+ENUMERATED = re.compile(r"\[[0-9a-f]{4}:[0-9a-f]{4}\] type 0[02] ")
+SURPRISE = re.compile(r"[Ss]lot ?\([^)]*\):? (?:Link Down|Card not present)")
+ORDERLY = re.compile(r"Button press: will power off|Powering off due to button press")
+COMING = re.compile(r"[Ss]lot ?\([^)]*\):? (?:Card present|Link Up|Button press: will power on|Powering on)")
+FLAPPING = 2      # so many surprises since the last orderly removal may be a loop, and then all of them matter
+
+
+@dataclass
+class _Slot:
+    """What the log says of one slot, by the place of each line."""
+
+    seated: frozenset[str]
+    enumerated: dict[str, int] = field(default_factory=dict)
+    surprises: list[int] = field(default_factory=list)
+    orderly: list[int] = field(default_factory=list)
+    coming: list[int] = field(default_factory=list)
+
+    @property
+    def card_since(self) -> int:
+        """Where the life of the card that is seated now began; -1 = before the log, or no card."""
+        return max((at for address, at in self.enumerated.items() if address in self.seated), default=-1)
+
+    @property
+    def slot_since(self) -> int:
+        """Where what still says something of the slot begins."""
+        if self.seated:
+            earlier = [at for at in self.orderly if at < self.card_since]
+            # Link Down and Card not present are one departure: what tells two apart is a coming between them.
+            surprises = {sum(at > c for c in self.coming) for at in self.surprises if at > max(earlier, default=-1)}
+            if len(surprises) >= FLAPPING or self.card_since < 0:
+                return max(earlier, default=-1)
+            return max((at for at in self.coming if max(earlier, default=-1) < at < self.card_since), default=-1)
+        return max(max(self.orderly, default=-1), -1 if self.pulled else max(self.enumerated.values(), default=-1))
+
+    @property
+    def pulled(self) -> bool:
+        """Did the last card leave by surprise?"""
+        last = max(self.enumerated.values(), default=-1)
+        return any(at > last for at in self.surprises) and not any(at > last for at in self.orderly)
+
+    def still_about(self, address: str, at: int) -> bool:
+        """Is a line about a card below this slot about one that is there, or about how the last one left?"""
+        if address in self.seated:
+            return at >= self.enumerated.get(address, -1)
+        return not self.seated and self.pulled and at >= self.enumerated.get(address, -1)
+
+
+def current(
+    lines: Sequence[LogLine], machine: Machine, tree: Tree, named: Sequence[str], kernel_log: str
+) -> tuple[LogLine, ...]:
+    """The lines without those of cards that are gone or were exchanged; what was named by its address is kept."""
+    ports = {slot.port: _Slot(_seated(slot)) for slot in machine.slots if isinstance(slot.port, str)}
+    places = [_place(line, tree, ports) if line.source == kernel_log else None for line in lines]
+    for at, (line, port) in enumerate(zip(lines, places, strict=True)):
+        if port is not None:
+            _note(ports[port], line, at, tree)
+    kept = []
+    for at, (line, port) in enumerate(zip(lines, places, strict=True)):
+        if port is None or line.address in named:
+            kept.append(line)
+        elif line.address is None or line.address in tree.bridges:
+            kept += [line] if at >= ports[port].slot_since else []
+        elif ports[port].still_about(line.address, at):
+            kept.append(line)
+    return tuple(kept)
+
+
+def _seated(slot: Slot) -> frozenset[str]:
+    return frozenset(slot.addresses)
+
+
+def _place(line: LogLine, tree: Tree, ports: dict[str, _Slot]) -> str | None:
+    """The port of the slot that the line is about; None = of none."""
+    if line.address in ports:
+        return line.address
+    if line.address is not None:
+        return next((port for port in tree.above(line.address) if port in ports), None)
+    port = tree.slot_port.get(line.slot) if line.slot is not None else None
+    return port if port in ports else None
+
+
+def _note(slot: _Slot, line: LogLine, at: int, tree: Tree) -> None:
+    if line.address is not None and line.address not in tree.bridges:
+        if ENUMERATED.search(line.text):
+            slot.enumerated[line.address] = at
+        return
+    for pattern, places in ((SURPRISE, slot.surprises), (ORDERLY, slot.orderly), (COMING, slot.coming)):
+        if pattern.search(line.text):
+            places.append(at)
