@@ -70,6 +70,11 @@ def test_what_counts_of_a_card_is_its_last_coming(machine: MachineTree) -> None:
         "device_boot_timeout")
 
 
+def test_naming_a_card_that_is_there_does_not_bring_its_past_back(machine: MachineTree) -> None:
+    lines = [*PLUGGED, *FAILED, *BUTTON, *PLUGGED, *TIMED_OUT]
+    assert root(diagnosed(card_without_driver(machine), *lines, named=("0000:01:00.0",))) == "device_boot_timeout"
+
+
 def test_a_card_pulled_by_surprise_is_a_finding_while_its_slot_is_empty(machine: MachineTree) -> None:
     assert root(diagnosed(empty_slot(machine), *PLUGGED, ENUMERATED, *PULLED)) == "surprise_removal"
 

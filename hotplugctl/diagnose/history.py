@@ -63,7 +63,7 @@ class _Slot:
 def current(
     lines: Sequence[LogLine], machine: Machine, tree: Tree, named: Sequence[str], kernel_log: str
 ) -> tuple[LogLine, ...]:
-    """The lines without those of cards that are gone or were exchanged; what was named by its address is kept."""
+    """The lines without those of cards that are gone or were exchanged; a gone one that was named keeps its own."""
     ports = {slot.port: _Slot(_seated(slot)) for slot in machine.slots if isinstance(slot.port, str)}
     places = [_place(line, tree, ports) if line.source == kernel_log else None for line in lines]
     for at, (line, port) in enumerate(zip(lines, places, strict=True)):
@@ -71,7 +71,7 @@ def current(
             _note(ports[port], line, at, tree)
     kept = []
     for at, (line, port) in enumerate(zip(lines, places, strict=True)):
-        if port is None or line.address in named:
+        if port is None or (line.address in named and line.address not in ports[port].seated):
             kept.append(line)
         elif line.address is None or line.address in tree.bridges:
             kept += [line] if at >= ports[port].slot_since else []

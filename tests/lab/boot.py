@@ -169,10 +169,21 @@ class BootedGuest:
         """The shell command that runs this checkout's hotplugctl, for `start`."""
         return shlex.join([f"{sys.prefix}/bin/hotplugctl", *args])
 
-    def hotplugctl(self, *args: str, timeout: float = 60, check: bool = False, env: dict[str, str] | None = None,
-                   stdin: str = "") -> Result:
-        """Run this checkout's hotplugctl; any exit status is fine unless `check`."""
-        return self.run(self.command(*args), timeout, check, env=env, stdin=stdin)
+    def hotplugctl(self, *args: str, timeout: float = 60, check: bool = False,
+                   env: dict[str, str] | None = None) -> Result:
+        """Run this checkout's hotplugctl, its imports already done; any exit status is fine unless `check`.
+
+        `run(command(...))` starts it as a shell does, some three seconds slower.
+        """
+        answer = self.ask("warm", timeout + 10, python=f"{sys.prefix}/bin/python", script=str(HERE / "warm.py"),
+                          argv=list(args), env={**ENVIRONMENT, **(env or {})}, seconds=timeout)
+        if answer["status"] is None:
+            raise TimeoutError(f"hotplugctl {shlex.join(args)} did not end within {timeout:g} s")
+        out, err = (base64.b64decode(answer[name]).decode(errors="surrogateescape") for name in ("stdout", "stderr"))
+        result = Result(answer["status"], out, err)
+        if check and result.status:
+            raise CommandError(f"hotplugctl {shlex.join(args)}", result)
+        return result
 
     # Files
 
