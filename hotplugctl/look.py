@@ -70,6 +70,10 @@ class Look:
         ports = {f.address: port for f in self.functions if (port := self.port(f.address)) is not None}
         return slots.slots(self.host, self.functions, ports, self.settings.slots)
 
+    def keep_slots(self, slots: tuple[Slot, ...]) -> None:
+        """Take the slots of an earlier look, where nothing can have changed them."""
+        self.__dict__["slots"] = slots
+
     def slot_of(self, function: pci.Function) -> Slot | None:
         """The slot a function is seated in, directly or behind a switch on the card."""
         above = set(function.above)

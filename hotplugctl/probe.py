@@ -55,7 +55,7 @@ def machine(
         if virtual and not wide:
             continue
         found.append(row(seen, replace(function, virtual=virtual), profile, close=close))
-    found += [_unseen(seen, slot, close=close) for slot in seen.slots if slot.presence is True and not slot.addresses]
+    found += [unseen(seen, slot, close=close) for slot in seen.slots if slot.presence is True and not slot.addresses]
     gaps += [Gap(d.address or f"slot:{d.slot}", d.error) for d in found if d.error is not None]
     return Machine(
         host=seen.host.name, kernel=kernel.release(seen.host), devices=tuple(found),
@@ -220,7 +220,7 @@ def _sources(function: pci.Function, device: Device) -> dict[str, str]:
     return found
 
 
-def _unseen(seen: Look, slot: Slot, *, close: bool) -> Device:
+def unseen(seen: Look, slot: Slot, *, close: bool) -> Device:
     """A card that only the slot sees."""
     port = _port_of(seen, slot)
     device = Device(

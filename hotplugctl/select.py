@@ -71,7 +71,7 @@ def choose(machine: Machine, named: Sequence[str], filters: Filters, *, absent_o
     empty: list[str] = []
     absent: list[str] = []
     for word in named:
-        found = [device for device in machine.devices if _is(word)(device)]
+        found = [device for device in machine.devices if named_by(word)(device)]
         if found:
             picked += [device for device in found if filters.admits(device) and device not in picked]
         elif word.startswith("slot:") and any(slot.name == word[5:] for slot in machine.slots):
@@ -94,8 +94,8 @@ def slots(machine: Machine, chosen: Chosen, filters: Filters, *, named: bool) ->
     return [slot for slot in machine.slots if slot.name in filled or (slot.name in empty and not slot.addresses)]
 
 
-def _is(word: str) -> Callable[[Device], bool]:
-    """A test for one DEVICE word."""
+def named_by(word: str) -> Callable[[Device], bool]:
+    """A test whether a device is meant by one DEVICE word."""
     if ADDRESS.fullmatch(word.lower()):
         address = parse_address(word)
         return lambda device: device.address == address

@@ -191,6 +191,12 @@ class Memory:
         for name in (*files, *links):
             self._enter(name)
 
+    def put(self, name: str, content: bytes) -> None:
+        """Add a file, or give it other content."""
+        self._files[name] = content
+        self._real.clear()
+        self._enter(name)
+
     def _enter(self, name: str) -> None:
         while name:
             parent, _, last = name.rpartition("/")

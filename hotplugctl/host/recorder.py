@@ -7,6 +7,7 @@ which questions had no answer and why.
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import os
@@ -101,6 +102,14 @@ class Recorder:
         return self._note(
             "holders", json.dumps(nodes), answer, lambda rows: [[r.pid, r.command, r.user, r.via, r.path] for r in rows]
         )
+
+    def answered(self) -> dict[str, dict[str, Any]]:
+        """Everything answered so far, as JSON types: answers by verb, file and log contents as base64."""
+        return {
+            **{verb: dict(answers) for verb, answers in self._answers.items()},
+            "files": {path: base64.b64encode(raw).decode() for path, raw in self._files.items()},
+            "logs": {name: base64.b64encode(raw).decode() for name, raw in self._logs.items()},
+        }
 
     def save(self, dest: str, extra: dict[str, Any]) -> None:
         """Write the bundle to `dest`: a directory, or one file when it ends in .tar.gz, .tgz or .tar.

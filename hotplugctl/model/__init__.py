@@ -7,6 +7,7 @@ of the JSON documents and the fact names of rules, letter for letter (`class_` l
 
 from .address import ADDRESS, bus_of, device_of, parse_address
 from .answers import NOT_ASKED, Kind, Maybe, Trit, Unknown, all_of, any_of, negate
+from .change import Budget, Change, ChangeKind, Uevent
 from .device import (
     LADDER,
     Bar,
@@ -41,7 +42,10 @@ __all__ = [
     "AttributeIs",
     "Bar",
     "BarNeed",
+    "Budget",
     "Capability",
+    "Change",
+    "ChangeKind",
     "Check",
     "Device",
     "DeviceVerdict",
@@ -84,6 +88,7 @@ __all__ = [
     "State",
     "Tool",
     "Trit",
+    "Uevent",
     "Unknown",
     "Window",
     "all_of",

@@ -1,0 +1,1 @@
+"""From wake-ups to Changes: what happens to devices, as it happens."""

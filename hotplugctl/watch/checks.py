@@ -1,0 +1,79 @@
+"""Second handshakes on worker threads: the loop asks, a worker runs, and the loop is woken when one has ended."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+from .. import health, records
+from ..errors import HotplugError
+from ..lifecycle import HealthRecord
+from ..look import profile_for
+from ..model import Device, State
+from .scene import Scene
+
+WORKERS = 4
+RENEW = 0.8          # of max_age: a running watch renews a record before it expires
+
+
+class Checks:
+    """Runs the health check of a device that needs one; one at a time for each card."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self._pool = ThreadPoolExecutor(WORKERS, "health")
+        self._running: set[str] = set()
+        self._done: dict[str, float] = {}
+        self._lock = threading.Lock()
+
+    def ask(self, scene: Scene, device: Device) -> None:
+        """As in Checker. A device below INITIALISED has nothing to ask; a young result is not asked again."""
+        address = device.address
+        if scene.seen is None or address is None:
+            return
+        if device.rung not in (State.INITIALISED, State.READY):
+            self._done.pop(address, None)
+            return
+        function = scene.seen.by_address.get(address)
+        profile = profile_for(scene.profiles, function) if function is not None else None
+        if function is None or profile is None or profile.handshake is None:
+            return
+        now = scene.host.now()
+        young = now - self._done.get(address, -1e12) < profile.handshake.max_age * RENEW
+        with self._lock:
+            if address in self._running or (young and device.rung is State.READY):
+                return
+            if young and not device.sure:
+                return
+            self._running.add(address)
+        self._pool.submit(self._run, scene, device, address)
+
+    def close(self) -> None:
+        """Begin no more; what hangs is left behind."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _run(self, scene: Scene, device: Device, address: str) -> None:
+        try:
+            seen = scene.seen
+            function = seen.by_address.get(address) if seen is not None else None
+            profile = profile_for(scene.profiles, function) if function is not None else None
+            if seen is None or function is None or profile is None:
+                return
+            passed, said = health.health_check(seen, function, profile)
+            seen.checked[address] = HealthRecord(passed, age_s=0.0, current=True, said=said)
+            with suppress(HotplugError):  # not root: the result counts for this watch alone
+                records.keep_health(device, seen.boot_id, (passed, said), seen.host.now())
+            self._done[address] = scene.host.now()
+        finally:
+            with self._lock:
+                self._running.discard(address)
+            self._wake()
+
+
+class NoChecks:
+    """For a replay, where nothing is run: the recorded looks hold the results."""
+
+    def ask(self, scene: Scene, device: Device) -> None:
+        """Nothing."""
