@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -37,6 +38,11 @@ def run(argv: Sequence[str]) -> int:
     except BrokenPipeError:
         show.reader_left()
         return Exit.OK
+    except OSError as error:  # a full disk, or a closed stdout: the result could not be handed over
+        show.reader_left()
+        return _failed([], HotplugError(
+            "cannot write the result", why=str(error.strerror), hint="make room, or send it elsewhere",
+            exit=Exit.FAILED))
 
 
 # Common options that take the next word, so that a verb's name there is a value.
@@ -70,14 +76,22 @@ def _guarded(words: list[str]) -> int:
         return _failed(words, HotplugError("interrupted", exit=Exit.INTERRUPTED))
     except BrokenPipeError:
         raise
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EBADF) and error.filename is None:
+            raise
+        return _bug(words, error)
     except Exception as error:  # noqa: BLE001  whatever it is, the person gets one sentence and the way to more
-        if "--debug" in words:
-            import traceback
+        return _bug(words, error)
 
-            traceback.print_exc()
-        return _failed(words, HotplugError(
-            "an unexpected error in hotplugctl", why=f"{type(error).__name__}: {error}",
-            hint="run it again with --debug, and send what it prints", exit=Exit.BUG))
+
+def _bug(words: list[str], error: Exception) -> int:
+    if "--debug" in words:
+        import traceback
+
+        traceback.print_exc()
+    return _failed(words, HotplugError(
+        "an unexpected error in hotplugctl", why=f"{type(error).__name__}: {error}",
+        hint="run it again with --debug, and send what it prints", exit=Exit.BUG))
 
 
 def _usage(words: list[str], error: Any) -> HotplugError:

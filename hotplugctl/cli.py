@@ -100,17 +100,21 @@ def list_(
         expectation.save(save_expect, chosen.devices)
         show.hint(common, f"wrote what is here to {save_expect}")
     differs = expectation.differences(save_expect or expect, chosen.devices) if expect else ()
-    notes = [*differs, *([views.health(chosen.devices)] if summary and chosen.devices else [])]
+    for difference in differs:
+        show.hint(common, difference)
+    notes = [views.health(chosen.devices)] if summary and chosen.devices else []
     show.rows(
         common, ("devices", "device"), chosen.devices, lambda: views.devices(chosen.devices, shown, notes), machine,
         **({"differences": differs} if expect else {}),
     )
     if not chosen.devices:
-        show.hint(common, _nothing_here(machine, filters != select.Filters()))
+        show.hint(common, _nothing_here(machine, chosen.slots, filters != select.Filters()))
     return Exit.FAULT if differs else Exit.OK
 
 
-def _nothing_here(machine: Machine, filtered: bool) -> str:
+def _nothing_here(machine: Machine, empty: tuple[str, ...], filtered: bool) -> str:
+    if empty:
+        return f"slot {', '.join(empty)} is empty; what it can take: hotplugctl probe slot:{empty[0]}"
     if filtered and machine.devices:
         return f"none of the {len(machine.devices)} accelerators here passes the filters"
     return "no accelerator here; every PCI device: hotplugctl list --all-pci"
@@ -175,7 +179,7 @@ def watch(
     vendor: Vendor = None, state: StateIs = None, slot: SlotIs = None, numa: Numa = None, label: Label = None,
 ) -> Exit:
     """Follow devices as they come and go (not there yet)."""
-    raise _not_yet("watch", "hotplugctl list, again and again, shows where each device stands")
+    raise _not_yet("watch", "hotplugctl list")
 
 
 @app.command(epilog=_epilog("hotplugctl drain slot:3 --dry-run", "hotplugctl drain 3b:00.0 --timeout 10m --power-off"))
@@ -199,7 +203,7 @@ def drain(
     vendor: Vendor = None, state: StateIs = None, slot: SlotIs = None, numa: Numa = None, label: Label = None,
 ) -> Exit:
     """Take a device out of service without losing work (not there yet)."""
-    raise _not_yet("drain", "nothing was changed; drain it with the vendor's tool")
+    raise _not_yet("drain", "hotplugctl probe DEVICE, which shows who holds it")
 
 
 def _not_yet(name: str, hint: str) -> HotplugError:

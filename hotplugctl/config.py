@@ -87,7 +87,7 @@ def trusted(path: Path) -> None:
         if status.st_uid != 0 or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise HotplugError(
                 f"refusing {path}", why=f"{part} can be written by others than root",
-                hint=f"chown root {part}; chmod go-w {part}", exit=Exit.USAGE,
+                hint=f"move it where only root can write, such as {ETC}", exit=Exit.USAGE,
             )
 
 
@@ -105,6 +105,14 @@ def _matches(device: Device, name: str, pattern: str) -> bool:
     return isinstance(value, str | int) and fnmatch.fnmatch(str(value).lower(), pattern.lower())
 
 
+def _readable(path: Path) -> bool:
+    """Is there such a file for this user? A home directory that may not be entered holds no configuration of theirs."""
+    try:
+        return path.is_file()
+    except PermissionError:
+        return False
+
+
 def _files(given: str | None) -> list[Path]:
     named = given or os.environ.get("HOTPLUGCTL_CONFIG")
     if named:
@@ -115,14 +123,16 @@ def _files(given: str | None) -> list[Path]:
             )
         return [Path(named)]
     home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "hotplugctl" / "config.yaml"
-    if home.is_file():
+    if _readable(home):
         return [home]
     main = ETC / "config.yaml"
     try:
         more = sorted((ETC / "conf.d").glob("*.yaml"))
-        return ([main] if main.is_file() else []) + more
-    except PermissionError:
-        return []
+    except PermissionError as error:
+        raise HotplugError(
+            f"cannot read {ETC}", why="permission denied", hint="run as root", exit=Exit.DENIED
+        ) from error
+    return ([main] if _readable(main) else []) + more
 
 
 _ENVIRONMENT = {
@@ -161,7 +171,7 @@ def _read(path: Path) -> dict[str, Any]:
     problems = shapes.Problems()
     node = shapes.compose(problems, path)
     value = schema(problems, node) if node is not None else {}
-    problems.check("the configuration cannot be used")
+    problems.check("the configuration cannot be used", "man 5 hotplugctl-config")
     return dict(value)
 
 
@@ -178,17 +188,31 @@ def _merge(base: Settings, value: dict[str, Any], source: str) -> Settings:
     return replace(base, **flat, sources={**base.sources, **dict.fromkeys(flat, source)})
 
 
+def key_of(name: str) -> str:
+    """A setting's key as the file writes it."""
+    return name.replace("budget_", "budgets.")
+
+
 def shown(settings: Settings) -> list[tuple[str, str, str]]:
-    """(name, value, where it came from) of every setting, for --show-config."""
+    """(key as in the file, value, where it came from) of every setting, for --show-config."""
     names = [f.name for f in fields(settings) if f.name != "sources"]
-    return [(name, _plain(getattr(settings, name)), settings.sources.get(name, "built in")) for name in names]
+    rows = [
+        (key_of(name), _plain(getattr(settings, name)), settings.sources.get(name, "built in"))
+        for name in names
+    ]
+    for folder in ("vendors.d", "rules.d"):
+        files = authored(folder)
+        rows.append((folder, ", ".join(path.name for path in files) or "-", str(ETC / folder)))
+    return rows
 
 
 def _plain(value: Any) -> str:
     if isinstance(value, float):
-        return f"{value:g} s"
+        return f"{value:g}s"
     if isinstance(value, tuple):
         return "; ".join(_plain(item) for item in value) or "-"
     if isinstance(value, LabelRule):
-        return f"when {dict(value.when)} set {dict(value.set)}"
-    return str(dict(value)) if isinstance(value, Mapping) and value else str(value) if value else "-"
+        return f"when {_plain(value.when)} set {_plain(value.set)}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}: {_plain(item)}" for key, item in value.items()) or "-"
+    return str(value) if value else "-"

@@ -16,6 +16,10 @@ SCHEMA = "hotplugctl.expect/1"
 
 def save(path: str, devices: Sequence[Device]) -> None:
     """Write what is here to `path`, whole or not at all."""
+    if os.path.lexists(path):
+        raise HotplugError(
+            f"{path} exists", why="what was expected is never overwritten", hint="name another file", exit=Exit.USAGE
+        )
     body = {"schema": SCHEMA, "devices": [_entry(device) for device in devices if device.address is not None]}
     partial = f"{path}.{os.getpid()}"
     try:
@@ -60,7 +64,8 @@ def _key(entry: Mapping[str, Any]) -> str:
 
 
 def _words(entry: Mapping[str, Any]) -> str:
-    name = entry.get("model") or f"{entry.get('vendor_id')}:{entry.get('device_id')}"
+    ids = f"{entry.get('vendor_id')}:{entry.get('device_id')}"
+    name = f"{entry['model']} ({ids})" if entry.get("model") else ids
     return f"{_key(entry)} {name}" + (f", serial {entry['serial']}" if entry.get("serial") else "")
 
 
@@ -80,7 +85,7 @@ def _read(path: str) -> list[dict[str, Any]]:
     try:
         with open(path, encoding="utf-8") as file:
             body = json.load(file)
-        if body["schema"] != SCHEMA:
+        if not isinstance(body, dict) or body.get("schema") != SCHEMA:
             raise ValueError(f"its schema is not {SCHEMA}")
         names = ("slot", "address", "vendor_id", "device_id", "model", "serial", "link_width")
         return [{name: entry[name] for name in names} for entry in body["devices"]]

@@ -47,7 +47,7 @@ def machine(
     gaps: list[Gap] = []
     for function in seen.functions:
         profile = profile_for(seen.profiles, function)
-        if profile is None and all_pci and not function.is_bridge:
+        if profile is None and all_pci and not function.class_.startswith("06"):  # bridges of all kinds
             profile = UNPROFILED
         if profile is None:
             continue
@@ -167,7 +167,7 @@ def _device(seen: Look, function: pci.Function, profile: Profile, *, close: bool
         sure=standing.sure,
     )
     device = replace(device, notes=notes(device), labels=config.labels(seen.settings, device))
-    return _closer(seen, function, profile, device, raw, port) if close else device
+    return _closer(seen, function, profile, device, raw, port, health) if close else device
 
 
 def _with_sizes(bars: Maybe[tuple[Bar, ...]], sizes: Mapping[int, int]) -> Maybe[tuple[Bar, ...]]:
@@ -177,7 +177,8 @@ def _with_sizes(bars: Maybe[tuple[Bar, ...]], sizes: Mapping[int, int]) -> Maybe
 
 
 def _closer(
-    seen: Look, function: pci.Function, profile: Profile, device: Device, raw: Maybe[bytes], port: Port | None
+    seen: Look, function: pci.Function, profile: Profile, device: Device, raw: Maybe[bytes], port: Port | None,
+    health: Maybe[HealthRecord],
 ) -> Probed:
     """What only `probe` shows of a device."""
     upstream = tuple(p for address in function.above if (p := seen.port(address)) is not None)
@@ -188,10 +189,17 @@ def _closer(
         capabilities=_capabilities(raw),
         iommu_peers=kernel.iommu_peers(seen.host, function, device.iommu_group),
         holders=holders.holders(seen.host, tuple(node.path for node in nodes)),
-        runtime=runtime.versions(seen.host, profile),
+        runtime={**runtime.versions(seen.host, profile), **_health(health)},
         room=rooms.room(seen, port) if port is not None else None,
         sources=_sources(function, device),
     )
+
+
+def _health(record: Maybe[HealthRecord]) -> dict[str, Any]:
+    """The last health check of this card and binding, as facts for rules."""
+    if not isinstance(record, HealthRecord) or not record.current:
+        return {}
+    return {"health_check": "passed" if record.passed else "failed", "health_said": record.said}
 
 
 def _capabilities(raw: Maybe[bytes]) -> Maybe[tuple[Capability, ...]]:

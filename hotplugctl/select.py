@@ -74,14 +74,21 @@ def choose(machine: Machine, named: Sequence[str], filters: Filters, *, absent_o
         found = [device for device in machine.devices if named_by(word)(device)]
         if found:
             picked += [device for device in found if filters.admits(device) and device not in picked]
-        elif word.startswith("slot:") and any(slot.name == word[5:] for slot in machine.slots):
-            empty.append(word[5:])
+        elif word.startswith("slot:") and (slot := _slot(machine, word[5:])) is not None:
+            empty.append(slot.name)
+        elif word.startswith("slot:") and absent_ok and not machine.slots:
+            empty.append(word[5:])  # files know no slots but those their lines speak of
         elif absent_ok and ADDRESS.fullmatch(word.lower()):
             absent.append(parse_address(word))
         else:
             raise _absent(word, machine)
     order = {id(device): n for n, device in enumerate(machine.devices)}
     return Chosen(tuple(sorted(picked, key=lambda d: order[id(d)])), tuple(empty), tuple(absent))
+
+
+def _slot(machine: Machine, name: str) -> Slot | None:
+    """A slot by the kernel's name or by the printed one."""
+    return next((slot for slot in machine.slots if name in (slot.name, slot.printed)), None)
 
 
 def slots(machine: Machine, chosen: Chosen, filters: Filters, *, named: bool) -> list[Slot]:
@@ -100,7 +107,7 @@ def named_by(word: str) -> Callable[[Device], bool]:
         address = parse_address(word)
         return lambda device: device.address == address
     if word.startswith("slot:"):
-        return lambda device: device.slot == word[5:]
+        return lambda device: word[5:] in (device.slot, device.slot_printed)
     if word.startswith("/dev/"):
         return lambda device: isinstance(device.nodes, tuple) and any(node.path == word for node in device.nodes)
     return lambda device: word in (device.serial, device.uuid)
@@ -118,7 +125,8 @@ def _absent(word: str, machine: Machine) -> HotplugError:
 
 
 def _no_such(what: str, wanted: str, known: Sequence[str]) -> HotplugError:
+    near = difflib.get_close_matches(wanted, list(known), n=1, cutoff=0.5) or list(known)
     return HotplugError(
-        f"no {what} {wanted!r}", why=f"it is one of {', '.join(known)}", hint=f"hotplugctl list --{what} {known[0]}",
+        f"no {what} {wanted!r}", why=f"it is one of {', '.join(known)}", hint=f"hotplugctl list --{what} {near[0]}",
         exit=Exit.USAGE,
     )

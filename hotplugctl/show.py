@@ -87,7 +87,9 @@ def error(problem: HotplugError, *, as_json: bool) -> None:
     """One clear sentence on stderr: what, why, the next thing to type; under -o json the error document as well."""
     if as_json:
         out(documents.error(problem))
-    _say(str(problem) + (f". Try: {problem.hint}" if problem.hint else ""))
+    said = str(problem)
+    stop = "" if said.endswith(("?", ".")) else "."
+    _say(said + (f"{stop} Try: {problem.hint}" if problem.hint else ""))
 
 
 def flush() -> None:

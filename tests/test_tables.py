@@ -34,7 +34,7 @@ CARDS = Table(
 def test_a_terminal_of_80_columns_shows_every_card_within_80_columns():
     text = render(CARDS, "table", width=80)
     assert max(map(len, text.splitlines())) <= 80
-    assert "columns hidden: --wide" in text
+    assert "columns hidden: a wider terminal, or -o plain" in text
     assert text.splitlines()[:4] == [
         "Accelerators of node-17",
         "address        state   model           slot  link         driver",
@@ -48,7 +48,7 @@ def test_a_terminal_of_40_columns_keeps_address_and_state():
     assert max(map(len, lines)) <= 40
     assert lines[1].split() == ["address", "state", "model"]
     assert any(line.startswith("10000:e1:00.0  bound") for line in lines)
-    assert "6 columns hidden: --wide" in lines
+    assert any(line.startswith("6 columns hidden: ") for line in lines)
 
 
 def test_a_terminal_of_200_columns_hides_nothing():

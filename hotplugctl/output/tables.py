@@ -49,12 +49,17 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows and columns, a title above and notes below. Without rows only `tsv` shows headings."""
+    """Rows and columns, a title above and notes below. Without rows only `tsv` shows headings.
+
+    `mark` colours the title; `more` says how to see the columns that a narrow terminal hides.
+    """
 
     columns: tuple[Column, ...]
     rows: tuple[Row, ...] = ()
     notes: tuple[str, ...] = ()
     title: str = ""
+    mark: State | Severity | None = None
+    more: str = ""
 
 
 def safe(text: str) -> str:
@@ -150,7 +155,9 @@ def _terminal(table: Table, cells: list[list[str]], width: int | None, color: bo
     natural = [max(map(cell_len, texts)) for texts in zip(heads, *cells, strict=True)]
     kept, needed = _kept(table.columns, natural, width) if cells else ([], 0)
     hidden = len(table.columns) - len(kept) if cells else 0
-    notes = [*map(safe, table.notes), *([f"{hidden} column{'s'[:hidden > 1]} hidden: --wide"] if hidden else [])]
+    notes = list(map(safe, table.notes))
+    if hidden:
+        notes.append(f"{hidden} column{'s'[:hidden > 1]} hidden: {table.more or 'a wider terminal, or -o plain'}")
     out = io.StringIO()
     # A row that cannot get narrower is left to the terminal: a broken address is worse than a long line.
     console = Console(
@@ -159,7 +166,7 @@ def _terminal(table: Table, cells: list[list[str]], width: int | None, color: bo
         legacy_windows=False,
     )
     for line in _title(table):
-        console.print(Text(line, "bold"), soft_wrap=True)
+        console.print(Text(line, f"bold {STYLES[table.mark]}" if table.mark is not None else "bold"), soft_wrap=True)
     if cells:
         # Plain ASCII, so that it survives a terminal without UTF-8, a ticket and a mail.
         rule = Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=True)

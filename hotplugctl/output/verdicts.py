@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..diagnose.explain import Explanation
-from ..model import Diagnosis, Evidence, Finding, Gap
+from ..model import Diagnosis, Evidence, Finding, Gap, Severity, State
 from .tables import Column, Row, Table
 
-_PAGE = (Column(""), Column("", wraps=True, least=30))
+_PAGE = (Column(""), Column("", wraps=True, least=20))
 _EVIDENCE_SHOWN = 8
+# How a check is coloured; the word says it too.
+_STATES = {"ok": State.READY, "fault": Severity.ERROR, "unknown": None}
 
 
 def pages(found: Diagnosis, gaps: Sequence[Gap] = ()) -> list[Table]:
@@ -18,12 +20,12 @@ def pages(found: Diagnosis, gaps: Sequence[Gap] = ()) -> list[Table]:
     others = [one for one in found.findings if one is not found.root_cause]
     if others:
         shown.append(_others(others))
-    if found.checks:
-        rows = [Row((check.name, check.state, check.because)) for check in found.checks]
-        shown.append(Table((Column("CHECK"), Column("STATE"), Column("BECAUSE", wraps=True)), tuple(rows)))
-    else:
-        rows = [Row((one.layer.value, one.state, one.because)) for one in found.layers]
-        shown.append(Table((Column("LAYER"), Column("STATE"), Column("BECAUSE", wraps=True)), tuple(rows)))
+    steps = [(check.name, check.state, check.because) for check in found.checks]
+    layers = [(one.layer.value, one.state, one.because) for one in found.layers]
+    rows = [Row(step, _STATES[step[1]]) for step in steps or layers]
+    columns = (
+        Column("CHECK" if steps else "LAYER"), Column("STATE", marked=True), Column("BECAUSE", wraps=True, least=16))
+    shown.append(Table(columns, tuple(rows)))
     if gaps:
         shown.append(Table(_PAGE, (), tuple(f"could not use {gap.path}: {gap.reason}" for gap in gaps)))
     return shown
@@ -33,18 +35,19 @@ def _verdict(found: Diagnosis) -> Table:
     cause = found.root_cause
     if cause is None:
         if found.verdict == "healthy":
-            return Table(_PAGE, (), ("No fault stands; the evidence shows only events that completed.",), "HEALTHY")
+            fine = "No fault stands; the evidence shows only events that completed."
+            return Table(_PAGE, (), (fine,), "HEALTHY", State.READY)
         rows = [Row(("collect", command)) for command in found.collect_next]
         return Table(_PAGE, tuple(rows), (), "UNKNOWN: the evidence does not tell the cause")
     title = f"{found.verdict.upper()}: {cause.id} at {place(cause)}"
-    return Table(_PAGE, tuple(_finding_rows(cause, found)), (), title)
+    return Table(_PAGE, tuple(_finding_rows(cause, found)), (), title, cause.severity)
 
 
 def _finding_rows(cause: Finding, found: Diagnosis) -> list[Row]:
     rows = [
-        Row(("what", cause.title), cause.severity),
+        Row(("what", cause.title)),
         Row(("cause", cause.cause)),
-        Row(("layer", f"{cause.layer.value}; severity {cause.severity.value}; confidence {cause.confidence}")),
+        Row(("layer", f"{cause.layer.value}; severity {cause.severity.value}; {cause.confidence} (rule {cause.rule})")),
     ]
     rows += [Row(("proof", said(one))) for one in cause.evidence[:_EVIDENCE_SHOWN]]
     if len(cause.evidence) > _EVIDENCE_SHOWN:
@@ -57,7 +60,7 @@ def _finding_rows(cause: Finding, found: Diagnosis) -> list[Row]:
 
 def _others(others: Sequence[Finding]) -> Table:
     columns = (
-        Column("ALSO"), Column("AT"), Column("SEVERITY", 1, marked=True), Column("WHAT", wraps=True),
+        Column("ALSO"), Column("AT"), Column("SEVERITY", 1, marked=True), Column("WHAT", wraps=True, least=16),
         Column("FOLLOWS FROM", 2),
     )
     rows = [
@@ -71,7 +74,7 @@ def place(finding: Finding) -> str:
     slot = f" (slot {finding.slot})" if finding.slot else ""
     if finding.address:
         return f"{finding.address}{slot}"
-    return f"slot {finding.slot}" if finding.slot else "no named place"
+    return f"slot {finding.slot}" if finding.slot else "a place the evidence does not name"
 
 
 def said(evidence: Evidence) -> str:

@@ -109,7 +109,8 @@ def devices(found: Sequence[Device], names: Sequence[str], notes: Sequence[str] 
     """The table of `list`."""
     shown = [COLUMNS[name] for name in names]
     rows = [Row(tuple(get(device) for _, get in shown), device.state) for device in found]
-    return Table(tuple(column for column, _ in shown), tuple(rows), tuple(notes))
+    more = "" if set(WIDE) <= set(names) else "--wide, or -o plain"
+    return Table(tuple(column for column, _ in shown), tuple(rows), tuple(notes), more=more)
 
 
 def health(found: Sequence[Device]) -> str:
@@ -190,7 +191,7 @@ def probed(device: Device) -> Table:
     if isinstance(device, Probed):
         rows += _close_rows(device)
     shown = [Row((name, _said(value)), device.state if name == "state" else None) for name, value in rows]
-    return Table((Column("FACT"), Column("VALUE", wraps=True, least=30, marked=True)), tuple(shown))
+    return Table((Column("FACT"), Column("VALUE", wraps=True, least=20, marked=True)), tuple(shown))
 
 
 def _close_rows(device: Probed) -> list[tuple[str, object]]:
@@ -209,6 +210,8 @@ def _close_rows(device: Probed) -> list[tuple[str, object]]:
         rows.append(("holders", device.holders))
     if isinstance(device.room, Room):
         rows.append(("room at the port", _room(device.room)))
+        fits = device.room.fits.items()
+        rows += [(f"fits {human_size(int(size))}", "yes" if ok is True else ok) for size, ok in fits]
     if isinstance(device.capabilities, tuple):
         names = [f"{c.name} [{c.offset:x}]" for c in device.capabilities]
         rows.append(("capabilities", ", ".join(names) or None))
@@ -287,5 +290,4 @@ def _room(room: Room) -> str:
     ]
     if isinstance(room.buses, int):
         free.append(f"{room.buses} bus numbers")
-    fits = [f"{human_size(int(size))} {'fits' if ok is True else 'does not fit now'}" for size, ok in room.fits.items()]
-    return ", ".join(free + fits)
+    return ", ".join(free)

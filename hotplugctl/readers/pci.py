@@ -104,6 +104,8 @@ def bars(host: Host, function: Function, config: Maybe[bytes]) -> tuple[Bar, ...
     are not zero.
     """
     text = host.text(f"{function.path}/resource")
+    if isinstance(text, Unknown) and text.kind is Kind.NOT_CAPTURED and isinstance(config, bytes):
+        return _from_registers(config)
     if not isinstance(text, str):
         return Unknown("its resource file is gone", Kind.IO) if text is None else text
     lines = [_resource(line) for line in text.splitlines()[:6]]
@@ -117,6 +119,15 @@ def bars(host: Host, function: Function, config: Maybe[bytes]) -> tuple[Bar, ...
         elif index in kinds:
             found.append(Bar(index, None, None, kinds[index], False))
     return tuple(found)
+
+
+def _from_registers(config: bytes) -> tuple[Bar, ...] | Unknown:
+    """Of a config space dump: which BARs are in use and where. How large they are, the registers do not tell."""
+    registers = config_space.bar_registers(config)
+    if not isinstance(registers, tuple):
+        return Unknown("its header holds no BARs", Kind.IO) if registers is None else registers
+    unknown = Unknown("a dump of registers does not tell sizes", Kind.NOT_CAPTURED)
+    return tuple(Bar(r.index, unknown, r.address, r.kind, r.address is not None) for r in registers)
 
 
 def _resource(line: str) -> tuple[int, int, int]:

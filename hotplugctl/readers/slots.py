@@ -26,7 +26,10 @@ def names(host: Host) -> tuple[str, ...]:
 def slots(
     host: Host, functions: tuple[Function, ...], ports: Mapping[str, Port], printed: Mapping[str, str]
 ) -> tuple[Slot, ...]:
-    """Every slot the kernel knows, filled and empty, in natural order. `printed` maps port addresses to labels."""
+    """Every slot the kernel knows, filled and empty, in natural order.
+
+    `printed` maps port addresses, or slot names, to labels.
+    """
     found = [slot(host, name, functions, ports, printed) for name in names(host)]
     return tuple(sorted(found, key=lambda s: [int(p) if p.isdigit() else 0 for p in s.name.split("-")]))
 
@@ -45,7 +48,7 @@ def slot(
     path = slot_path(port.address, functions) if port is not None else address
     return Slot(
         name=name,
-        printed=printed.get(port.address) if port is not None else None,
+        printed=printed.get(port.address if port is not None else name, printed.get(name)),
         port=port.address if port is not None else None,
         path=path,
         hotplug=Hotplug(

@@ -35,12 +35,12 @@ class Problems:
         self.found.append(f"{self.file}{line}: {self.about}{text}")
         return BAD
 
-    def check(self, what: str) -> None:
+    def check(self, what: str, hint: str = "man 5 hotplugctl-rules") -> None:
         """Raise one HotplugError with every error found, if there is any."""
         if self.found:
             count = f"{len(self.found)} errors" if len(self.found) > 1 else "an error"
             raise HotplugError(
-                f"{what}: {count}", why="\n".join(self.found), hint="man 5 hotplugctl-rules", exit=Exit.USAGE
+                f"{what}: {count}", why="\n".join(self.found), hint=hint, exit=Exit.USAGE
             )
 
 

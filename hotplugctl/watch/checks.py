@@ -63,8 +63,9 @@ class Checks:
                 return
             passed, said = health.health_check(seen, function, profile)
             seen.checked[address] = HealthRecord(passed, age_s=0.0, current=True, said=said)
-            with suppress(HotplugError):  # not root: the result counts for this watch alone
-                records.keep_health(device, seen.boot_id, (passed, said), seen.host.now())
+            if not seen.host.redacted:
+                with suppress(HotplugError):  # not root: the result counts for this watch alone
+                    records.keep_health(device, seen.boot_id, (passed, said), seen.host.now())
             self._done[address] = scene.host.now()
         finally:
             with self._lock:

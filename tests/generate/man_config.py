@@ -25,7 +25,10 @@ SETTINGS: Mapping[str, tuple[str, str]] = {
         "matches; `vendor` is the id of its profile, every other name a field of its JSON document. Patterns are shell "
         "globs, compared without regard to case. Later rules win.",
     ),
-    "slots": ("`slots` *map*", "Printed names of slots by the kernel's name, where the firmware does not tell them."),
+    "slots": (
+        "`slots` *map*",
+        "Printed names of slots, by the address of the port above the slot or by the kernel's name of the slot.",
+    ),
     "warmup": ("`warmup` *map*", "`argv` and `timeout` of what is run when a card becomes ready." + _LATER),
     "sinks": ("`sinks` *list*", "Where changes are sent: entries with a `url`." + _LATER),
     "hooks": ("`hooks` *directory*", "Programs that are run for every change." + _LATER),
@@ -78,7 +81,7 @@ def text() -> str:
     for field in fields(config.Settings):
         if field.name == "sources":
             continue
-        default = shown[field.name]
+        default = shown[config.key_of(field.name)]
         said = "There is no default." if default == "-" else f"The default is `{default}`."
         variable = config._ENVIRONMENT.get(field.name)
         more = f" Environment: `{variable}`." if variable else ""

@@ -1,0 +1,1 @@
+"""What happens to Changes beside stdout: brokers and webhooks, hooks, metrics and labels."""

@@ -1,0 +1,1 @@
+"""What speed and memory are, in figures: printed, never judged. `make bench`."""
