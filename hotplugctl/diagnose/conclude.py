@@ -61,7 +61,7 @@ def diagnose(
     bound = [(rule, must_hear(rule.when), of_machine(rule.when)) for rule in rules]
     examined = [
         _examine(place, bound, taxonomy, grown, around, machine, live=live, held=held_explains)
-        for place in places if not place.foreign and _wanted(place, named)
+        for place in places if (place.named or not place.foreign) and _wanted(place, named)
     ]
     ranked = fold(_with_dead_bridges([one for e in examined for one in e.judged.ranked], grown))
     for e in examined:
@@ -70,21 +70,27 @@ def diagnose(
         e.root = root_of(own, missing_rung(e.subject, live=live))
     root = worst(e.root for e in examined if e.root is not None)
     odd = unexplained(lines, heard, [(e.place, e.judged.settled) for e in examined])
-    verdict = _verdict(examined, root, live=live, odd=bool(odd))
+    pending = [] if live else [step for e in examined for step in _pending(e)]
+    verdict = _verdict(examined, root, live=live, open_end=bool(odd or pending))
     findings = sorted((one for e in examined for one in e.judged.ranked), key=_prominence)
-    shown = [e for e in examined if _shown(e)]
+    shown = [e for e in examined if _shown(e, live=live)]
     first = _walked(examined, root)
+    absent = [e.place.address or "" for e in examined if live and e.place.named and _nothing_there(e.place)]
     return Diagnosis(
         verdict=verdict,
         root_cause=root.finding if root is not None else None,
         devices=tuple(_device_verdict(e, live=live) for e in shown),
         findings=tuple(one.finding for one in findings),
         layers=layer_states([one for e in examined for one in e.judged.ranked if is_fault(one)],
-                            [proof for e in examined for proof in e.judged.fine]),
+                            [proof for e in examined if not live or _looked_at(e) for proof in e.judged.fine],
+                            pending, () if verdict == "healthy" else odd),
         ruled_out=tuple(out for e in examined for out in e.judged.ruled_out),
         unchecked=tuple(out for e in shown if e.place.probed for out in e.judged.unchecked),
         timeline=timeline(heard, rules, places),
-        collect_next=collect_next(machine, verdict, root.finding if root is not None else None, odd, live=live),
+        collect_next=collect_next(
+            machine, verdict, root.finding if root is not None else None, odd, live=live,
+            profile=first.place.profile if first is not None else None, absent=absent,
+        ),
         checks=walk(first.subject) if live and first is not None else (),
     )
 
@@ -138,8 +144,31 @@ def _higher_bus(lower: str | None, upper: str) -> bool:
     return domain == other and bus > above
 
 
-def _verdict(examined: Sequence[_Examined], root: Ranked | None, *, live: bool, odd: bool) -> str:
-    """fault, healthy or unknown, as the contract has it."""
+def _pending(examined: _Examined) -> list[tuple[Rule, str]]:
+    """The steps that began and that no later line shows done: a card announced, a driver at work."""
+    place, judged = examined.place, examined.judged
+    captured = place.probed and not place.bridge
+
+    def done(rule: Rule, order: int) -> bool:
+        if rule.blocks is State.IDENTIFIED:
+            return captured or (not place.bridge and place.spoke > order)
+        return place.bound or judged.settled > order or not place.accelerator
+
+    return [
+        (rule, title) for rule, title, order in judged.begun if order > judged.ended and not done(rule, order)
+    ]
+
+
+def _nothing_there(place: Place) -> bool:
+    """Is it an address at which neither a card nor a port was found?"""
+    return place.device is None and place.port is None and place.slot is None and not place.bridge
+
+
+def _verdict(examined: Sequence[_Examined], root: Ranked | None, *, live: bool, open_end: bool) -> str:
+    """fault, healthy or unknown, as the contract has it.
+
+    `open_end`: something in the evidence is not understood, or did not come to its end.
+    """
     if root is not None:
         return "fault"
     probed = [e for e in examined if _looked_at(e)]
@@ -147,7 +176,7 @@ def _verdict(examined: Sequence[_Examined], root: Ranked | None, *, live: bool, 
         good = bool(probed) and all(_in_order(e.subject) for e in probed)
         return "healthy" if good else "unknown"
     progress = any(e.judged.fine for e in examined)
-    return "healthy" if progress and not odd else "unknown"
+    return "healthy" if progress and not open_end else "unknown"
 
 
 def _looked_at(examined: _Examined) -> bool:
@@ -171,10 +200,11 @@ def _handed_over(device: Device, profile: Profile | None) -> bool:
     return isinstance(driver.name, str) and driver.name in profile.passthrough
 
 
-def _shown(examined: _Examined) -> bool:
-    """Is the place worth a row: a device that was probed, one with a finding, or one that was named?"""
+def _shown(examined: _Examined, *, live: bool) -> bool:
+    """Is the place worth a row: a device that was probed, one with a finding or an open end, or one that was named?"""
     place = examined.place
     known = _looked_at(examined) and (place.accelerator or bool(examined.judged.fine))
+    known = known or (not live and place.slot_name is not None and bool(_pending(examined)))
     return place.address is not None and (place.named or bool(examined.judged.ranked) or known)
 
 
@@ -187,7 +217,7 @@ def _device_verdict(examined: _Examined, *, live: bool) -> DeviceVerdict:
     elif any(one.finding.follows_from is not None for one in examined.judged.ranked):
         verdict = "fault"
     else:
-        verdict = "healthy" if examined.judged.fine else "unknown"
+        verdict = "healthy" if examined.judged.fine and not _pending(examined) else "unknown"
     # A slot that shows no card has no device address, though its findings name the port (bdf_rule).
     shows_none = place.bridge and place.slot_name is not None
     address = None if shows_none else place.device.address if place.device is not None else place.address

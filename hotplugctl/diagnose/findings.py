@@ -33,6 +33,8 @@ HARMLESS = "none"
 # A rule, the patterns it must hear (`must_hear`), and whether it is about the machine only (`of_machine`).
 Bound: TypeAlias = tuple[Rule, frozenset[str] | None, bool]
 MEANING_ONLY = "possible"       # of a harmless rule: its line is known, and proves nothing
+# Harmless rules that end whatever had begun: the card was taken away in order.
+_ENDS = frozenset({"hw.ok-removal-done", "hw.ok-button-off", "drv.ok-removed"})
 _MOST_LINES = 8
 _CONFIDENCE = ("certain", "likely", "possible")
 _UNNAMED = re.compile(r"\{([a-z_][\w.]*)\}")
@@ -40,11 +42,16 @@ _UNNAMED = re.compile(r"\{([a-z_][\w.]*)\}")
 
 @dataclass
 class Judged:
-    """All that the rules said of one place. `fine` are the rules of root cause `none` that hold, with their titles."""
+    """All that the rules said of one place. `fine` are the rules of root cause `none` that hold, with their titles.
+
+    `begun`: those of them that block a rung, with the place of their last line: a step that must be seen to end.
+    """
 
     ranked: list[Ranked] = field(default_factory=list)
     fine: list[tuple[Rule, str]] = field(default_factory=list)
+    begun: list[tuple[Rule, str, int]] = field(default_factory=list)
     settled: int = -1           # the last line that shows the driver or runtime at work
+    ended: int = -1             # the last line that shows the card taken away in order
     ruled_out: list[RuledOut] = field(default_factory=list)
     unchecked: list[RuledOut] = field(default_factory=list)
 
@@ -73,10 +80,7 @@ def judge_place(
                 judged.ruled_out.append(RuledOut(rule.id, rule.root_cause, where, judgement.because))
             continue
         if rule.root_cause == HARMLESS:
-            if rule.confidence != MEANING_ONLY:
-                judged.fine.append((rule, _title(rule.title, subject, judgement, where)))
-                if judgement.hits and not rule.id.startswith("hw."):
-                    judged.settled = max(judged.settled, judgement.hits[-1].order)
+            _note_harmless(judged, rule, _title(rule.title, subject, judgement, where), judgement)
             continue
         past = _past(rule, judgement, subject, live=live, held_explains=held_explains)
         if past is not None:
@@ -87,6 +91,18 @@ def judge_place(
         by_cause[rule.root_cause] = found if known is None else _merged(known, found)
     judged.ranked = list(by_cause.values())
     return judged
+
+
+def _note_harmless(judged: Judged, rule: Rule, title: str, judgement: Judgement) -> None:
+    last = judgement.hits[-1].order if judgement.hits else -1
+    if rule.blocks is not None:
+        judged.begun.append((rule, title, last))
+    elif rule.confidence != MEANING_ONLY:
+        judged.fine.append((rule, title))
+        if not rule.id.startswith("hw."):
+            judged.settled = max(judged.settled, last)
+    if rule.id in _ENDS:
+        judged.ended = max(judged.ended, last)
 
 
 def _past(

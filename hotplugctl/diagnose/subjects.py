@@ -38,6 +38,9 @@ class Place:
     named: bool = False
     foreign: bool = False
     probed: bool = False
+    bound: bool = False         # a driver was seen bound, not only heard of
+    spoke: int = -1             # the last line that the place's own address stands in
+    guessed: frozenset[str] = frozenset()   # ports that nothing but time ties to it
     whole: bool = False         # stands for the machine: what concerns no single card is judged here
     heard: dict[str, list[Hit]] = field(default_factory=dict)
 
@@ -62,9 +65,11 @@ def gather(
         if address not in places:
             places[address] = Place(address, foreign=live, bridge=address in tree.bridges)
     about: dict[str, list[LogLine]] = {}
-    for line, own in zip(lines, owners, strict=True):
+    for order, (line, own) in enumerate(zip(lines, owners, strict=True)):
         for address in own:
             about.setdefault(address, []).append(line)
+        if line.address in places:
+            places[line.address].spoke = order
     for place in places.values():
         _complete(place, machine, tree, profiles, about.get(place.address or "", ()), live=live)
         place.named = place.address in named or (place.slot_name is not None and f"slot:{place.slot_name}" in named)
@@ -88,6 +93,7 @@ def subject_of(place: Place, surroundings: Surroundings, logs: Unknown | None) -
         address=place.address, slot_name=place.slot_name, device=place.device, port=place.port, slot=place.slot,
         profile=place.profile, surroundings=surroundings, named=place.named, bridge=place.bridge,
         enumerated=place.device is not None and place.device.address is not None, heard=place.heard, logs=logs,
+        guessed=place.guessed,
     )
 
 
@@ -106,7 +112,10 @@ def _known(machine: Machine, tree: Tree) -> dict[str, Place]:
         above = tree.slot_port.get(device.slot) if isinstance(device.slot, str) else None
         address = device.address or above or (f"slot:{device.slot}" if isinstance(device.slot, str) else None)
         if address is not None:
-            places[address] = Place(address, device=device, slot=slot, bridge=device.address is None, probed=True)
+            places[address] = Place(
+                address, device=device, slot=slot, bridge=device.address is None, probed=True,
+                bound=isinstance(device.driver, Driver),
+            )
     for port in machine.ports:
         places.setdefault(port.address, Place(port.address, port=port, bridge=True))
         tree.bridges.add(port.address)
@@ -126,6 +135,7 @@ def _complete(
     if isinstance(place.device, Probed) and isinstance(place.device.upstream, tuple):
         ports.update({port.address: port for port in place.device.upstream})
     above = (address, *tree.above(address)) if place.bridge else tree.above(address)
+    place.guessed = frozenset(tree.guessed.get(address, ()))
     place.port = place.port or next((ports[a] for a in above if a in ports), None)
     slot_name = next((tree.port_slot[a] for a in above if a in tree.port_slot), None)
     if place.device is not None and isinstance(place.device.slot, str):

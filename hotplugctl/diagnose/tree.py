@@ -1,7 +1,8 @@
 """Which port is above which device, from what the machine tells and from what its log tells.
 
 Ports report on cards they do not name: `pcieport 0000:c0:02.0: pciehp: Slot(7): Card not present`. The tie comes from
-bus numbers where they are known, else from what happened next: the first card that comes or goes after a slot's line.
+bus numbers where they are known, else from what happened next: the first card that comes after a slot says that one
+comes, that goes after it says that one goes, or that fails just below a port as the port contains an error.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from ..model import ADDRESS, Device, LogLine, Port, Probed, Slot, bus_of
 from ..rules.hearing import seconds
@@ -16,26 +18,45 @@ from ..rules.hearing import seconds
 _PORT = re.compile(r"(?:pcieport|pciehp|shpchp|pcie_bwctrl) (?=[0-9a-f]{4,8}:)")
 _BRIDGE = re.compile(r"\[[0-9a-f]{4}:[0-9a-f]{4}\] type 01 class|PCI bridge to \[bus|\bbridge window \[")
 _BUSES = re.compile(r"PCI bridge to \[bus ([0-9a-f]{2})(?:-([0-9a-f]{2}))?\]")
-_EVENT = re.compile(
-    r"[Ss]lot ?\([^)]*\):? "
-    r"(?:Link (?:Up|Down)|Card (?:not )?present|Power(?:ing| fault)|[Bb]utton|Attention|Cannot|No )"
+# What a slot's line says of its card: it comes, it goes, either of them, or nothing will come of it.
+_SLOT_SAYS: tuple[tuple[re.Pattern[str], frozenset[str]], ...] = tuple(
+    (re.compile(rf"[Ss]lot ?\([^)]*\):? (?:{words})|{old}"), frozenset(ways)) for words, old, ways in (
+        ("Card present|Link Up|Powering on|Button press: will power on", "Card present on Slot|Link Up event",
+         ("comes",)),
+        ("Card not present|Link Down(?!/Up)|Powering off|Button press: will power off",
+         "Card not present on Slot|Link Down event", ("goes",)),
+        ("Attention button pressed", "Attention button pressed", ("comes", "goes")),
+        ("Power fault|Cannot train|No link|No device found|Latch open|Failed to|Button press: cancel",
+         "Power fault on|No new device found|Link Training Error|Failed to check link", ()),
+    )
 )
-# What a card says when it comes or goes.
-_COMES_OR_GOES = re.compile(
-    r"\[[0-9a-f]{4}:[0-9a-f]{4}\] type 0[01] class|pci function |Probe driver IN|[Rr]emov(?:e driver|ing from iommu)"
-    r"|device inaccessible|enabling device|BAR \d|: Removing|GPU has fallen off|controller is down|probe of"
-    r"|No bus number|domain:bus:dev"
+# What a card's own line says.
+_CARD_SAYS: tuple[tuple[re.Pattern[str], frozenset[str]], ...] = (
+    (re.compile(r"\[[0-9a-f]{4}:[0-9a-f]{4}\] type 0[01] class|Probe driver IN|enabling device|BAR \d|No bus number"),
+     frozenset({"comes"})),
+    (re.compile(r"[Rr]emov(?:e driver|ing from iommu)|device inaccessible|: Removing|GPU has fallen off"
+                r"|controller is down"), frozenset({"goes"})),
+    (re.compile(r"pci function |probe of|domain:bus:dev"), frozenset({"comes", "goes"})),
 )
+# A port that contains or reports an error, and the card below it that feels it.
+_CONTAINS = re.compile(r"DPC: (?:containment event|unmasked|ERR_|RP PIO)|AER: \S+ \S+ error message received")
+_FEELS = re.compile(r"AER: |PCIe Bus Error|device inaccessible|GPU has fallen off|error detected|I/O error")
 _SOON = 6.0     # seconds: a card's first line comes within a second of Link Up, a button adds five
+_AT_ONCE = 1.0  # seconds between a port's containment and what its card says of it
+_Recent: TypeAlias = dict[tuple[str, str], tuple[float | None, int]]    # (way, port) -> when and where
 
 
 @dataclass
 class Tree:
-    """What is known of the tree. `above` gives the ports whose lines speak for a device, nearest first."""
+    """What is known of the tree. `above` gives the ports whose lines speak for a device, nearest first.
+
+    `guessed`: cards with the ports that nothing but time ties to them; such a card's lines clear nothing of the port's.
+    """
 
     bridges: set[str] = field(default_factory=set)
     buses: dict[str, tuple[int, int]] = field(default_factory=dict)
     tied: dict[str, list[str]] = field(default_factory=dict)
+    guessed: dict[str, set[str]] = field(default_factory=dict)
     slot_port: dict[str, str] = field(default_factory=dict)
     port_slot: dict[str, str] = field(default_factory=dict)
 
@@ -106,8 +127,8 @@ def _read(tree: Tree, line: LogLine) -> None:
 
 
 def _watch(tree: Tree, lines: Sequence[LogLine]) -> None:
-    """Tie a card to the slot whose event came just before it came or went."""
-    recent: dict[str, tuple[float | None, int]] = {}
+    """Tie a card to the slot whose event came just before, where the event is one that fits what the card says."""
+    recent: _Recent = {}
     source = ""
     for i, line in enumerate(lines):
         if line.source != source:
@@ -115,25 +136,63 @@ def _watch(tree: Tree, lines: Sequence[LogLine]) -> None:
         if line.address is None:
             continue
         if _PORT.match(line.text):
-            if _EVENT.search(line.text):
-                recent[line.address] = (seconds(line), i)
-            continue
-        if not recent or not _COMES_OR_GOES.search(line.text):
-            continue
-        port = _likely(tree, line, i, recent)
+            _note(recent, line, i)
+        elif recent:
+            _match(tree, line, i, recent)
+    _give_way(tree)
+
+
+def _give_way(tree: Tree) -> None:
+    """A slot holds one card: where one is known to be below its port, what only time put there is not."""
+    plain = {
+        port for card, ports in tree.tied.items() for port in ports
+        if port in tree.port_slot and port not in tree.guessed.get(card, ())
+    }
+    for card, ports in tree.guessed.items():
+        tree.tied[card] = [port for port in tree.tied[card] if port not in ports & plain]
+        ports -= plain
+
+
+def _note(recent: _Recent, line: LogLine, at: int) -> None:
+    """A port's line: from now on its card may come, or go; or what it said before no longer counts."""
+    port, when = line.address or "", (seconds(line), at)
+    if _CONTAINS.search(line.text):
+        recent["fails", port] = when
+        return
+    ways = next((ways for pattern, ways in _SLOT_SAYS if pattern.search(line.text)), None)
+    if ways is None:
+        return
+    if "comes" not in ways:
+        recent.pop(("comes", port), None)
+    recent.update({(way, port): when for way in ways})
+
+
+def _match(tree: Tree, line: LogLine, at: int, recent: _Recent) -> None:
+    """A card's line: the one port that just now spoke of such a thing is the one above it."""
+    address = line.address or ""
+    ways = next((ways for pattern, ways in _CARD_SAYS if pattern.search(line.text)), frozenset())
+    if ways and not any(port in tree.port_slot for port in tree.above(address)):
+        port = _likely(tree, line, at, {key: when for key, when in recent.items() if key[0] in ways})
         if port is not None:
-            _tie(tree, line.address, port)
+            _tie(tree, address, port)
+            if not _right_below(address, port) and port not in _by_number(tree, address):
+                tree.guessed.setdefault(address, set()).add(port)
+    if _FEELS.search(line.text) and not tree.above(address):
+        failing = [
+            port for (way, port), (then, _) in recent.items()
+            if way == "fails" and _right_below(address, port) and _within(then, seconds(line), _AT_ONCE)
+        ]
+        if len(failing) == 1:       # two ports on one bus at once: which of them has the card is not plain
+            _tie(tree, address, failing[0])
 
 
-def _likely(tree: Tree, line: LogLine, at: int, recent: dict[str, tuple[float | None, int]]) -> str | None:
+def _likely(tree: Tree, line: LogLine, at: int, recent: _Recent) -> str | None:
     """The one slot that the card can be in: below its port's bus number, inside its bus range, and just now active."""
     address, now = line.address or "", seconds(line)
-    if any(port in tree.port_slot for port in tree.above(address)):
-        return None
     fitting = []
-    for port, (then, place) in recent.items():
+    for (_, port), (then, place) in recent.items():
         span = tree.buses.get(port)
-        soon = at - place <= 12 if now is None or then is None else 0 <= now - then <= _SOON
+        soon = at - place <= 12 if now is None or then is None else _within(then, now, _SOON)
         below = _domain(port) == _domain(address) and _bus(address) > _bus(port)
         if soon and below and (span is None or span[0] <= _bus(address) <= span[1]):
             fitting.append((_bus(port), place, port))
@@ -141,12 +200,28 @@ def _likely(tree: Tree, line: LogLine, at: int, recent: dict[str, tuple[float | 
         return None
     nearest = max(bus for bus, _, _ in fitting)
     best = [(place, port) for bus, place, port in fitting if bus == nearest]
-    if len(best) > 1 and len({port for _, port in best}) > 1:
+    if len({port for _, port in best}) > 1:
         taken = {port for ports in tree.tied.values() for port in ports}
         best = [(place, port) for place, port in best if port not in taken] or best
-        if len(best) > 1:
+        if len({port for _, port in best}) > 1:
             return None     # two slots at once on one bus: not told apart by time
     return best[0][1]
+
+
+def _within(then: float | None, now: float | None, limit: float) -> bool:
+    return then is not None and now is not None and 0 <= now - then <= limit
+
+
+def _right_below(address: str, port: str) -> bool:
+    """Has the card the next bus number? That is where a port's only card is, where no numbers are set aside."""
+    return _domain(address) == _domain(port) and _bus(address) == _bus(port) + 1
+
+
+def _by_number(tree: Tree, address: str) -> tuple[str, ...]:
+    return tuple(
+        port for port, (first, last) in tree.buses.items()
+        if port != address and _domain(port) == _domain(address) and first <= _bus(address) <= last
+    )
 
 
 def _tie(tree: Tree, address: str, port: str) -> None:

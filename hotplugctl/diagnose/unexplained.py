@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ..model import LogLine
-from ..rules.hearing import Hit
+from ..rules.hearing import Hit, seconds
 from .subjects import Place
 
 _FAILURE = re.compile(
@@ -17,6 +17,13 @@ _FAILURE = re.compile(
 _FINE = re.compile(
     r"\b(?:no|0|without|clear(?:ed)?|recovered from) (?:\w+ )?(?:errors?|failures?|faults?)\b", re.IGNORECASE
 )
+# The kernel itself is in trouble; whether a card's driver is concerned the report's stack tells.
+_STUCK = re.compile(
+    r"blocked for more than \d+ seconds|soft lockup|hard LOCKUP|detected stall|\bOops\b|\bBUG: |general protection fault"
+)
+_STACK = ("pciehp", "local_pci_probe", "pci_device_remove")     # frames that concern any card
+_REPORT = 60        # lines, and within seconds of its first
+_REPORT_TIME = 2.0
 _WARNING = 4        # syslog level; lines of a higher one are notices
 _KERNEL_PREFIX = re.compile(r"(?:pcieport|pci|NVRM|\[ascend\]|[a-z][\w-]* [0-9a-f]{4,8}:[0-9a-f]{2}:)")
 
@@ -27,15 +34,31 @@ def unexplained(
     """Failure lines about one of the places, or in a log that is not the kernel's, which no rule knows.
 
     Each place comes with the last line that shows its card at work: what a driver complained of before did not matter.
+    A report of a hung or crashed kernel thread counts where its stack names a driver of one of the cards.
     """
     known = {hit.order for hits in heard.values() for hit in hits}
     settled = {p.address: last for p, last in places if p.accelerator or p.slot_name is not None}
     settled = settled or {place.address: last for place, last in places}
+    drivers = {name for place, _ in places if place.profile is not None for name in place.profile.drivers}
+    frames = re.compile("|".join(map(re.escape, (*_STACK, *sorted(drivers)))))
     return tuple(
         line for order, line in enumerate(lines)
         if order not in known and (line.priority is None or line.priority <= _WARNING)
-        and _FAILURE.search(line.text) and not _FINE.search(line.text) and _concerns(line, order, settled)
+        and (_FAILURE.search(line.text) and not _FINE.search(line.text) and _concerns(line, order, settled)
+             or _STUCK.search(line.text) and _names(lines, order, frames) and order > max(settled.values(), default=-1))
     )
+
+
+def _names(lines: Sequence[LogLine], at: int, frames: re.Pattern[str]) -> bool:
+    """Does the report that begins there name one of the frames?"""
+    start = seconds(lines[at])
+    for line in lines[at:at + _REPORT]:
+        now = seconds(line)
+        if line.source != lines[at].source or (start is not None and now is not None and now - start > _REPORT_TIME):
+            return False
+        if frames.search(line.text):
+            return True
+    return False
 
 
 def _concerns(line: LogLine, order: int, settled: Mapping[str | None, int]) -> bool:

@@ -42,7 +42,9 @@ def _details(change: Change) -> list[str]:
     parts = []
     if change.kind in (ChangeKind.ADDED, ChangeKind.REPLACED) and device is not None:
         name = device.model or device.vendor
-        parts.append(f"{name if isinstance(name, str) else ''} {device.vendor_id}:{device.device_id}".strip())
+        ids = f"{device.vendor_id}:{device.device_id}" if isinstance(device.vendor_id, str) else ""
+        parts.append(f"{name if isinstance(name, str) else ''} {ids}".strip())
+        parts = [part for part in parts if part]
     if change.replaces:
         before = change.replaces.get("serial") or change.replaces.get("model") or change.replaces.get("device_id")
         parts.append(f"replaces {before}")

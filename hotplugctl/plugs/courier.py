@@ -47,6 +47,11 @@ class Courier:
         self._stop.set()
         self._news.set()
 
+    @property
+    def away(self) -> bool:
+        """Is the sink in an outage?"""
+        return self._away_since is not None
+
     def join(self, seconds: float) -> bool:
         """Has the courier ended within that time?"""
         self._thread.join(max(0.0, seconds))

@@ -12,6 +12,7 @@ from .sinks import open_sinks
 from .spool import LIMIT, Spool
 
 CLOSE_S = 5.0
+CLOSE_AWAY_S = 1.0      # a sink in an outage gets no more: nobody waits at the end for what is away anyway
 
 
 class Delivery:
@@ -69,7 +70,7 @@ class Delivery:
         for courier in self._couriers:
             courier.stop()
         for courier in self._couriers:
-            courier.join(until - time.monotonic())
+            courier.join(min(until - time.monotonic(), CLOSE_AWAY_S if courier.away else seconds))
         for courier in self._couriers:
             courier.outlet.sink.close()
         for courier in self._couriers:

@@ -60,11 +60,13 @@ def open_kafka(asked: Asked) -> Outlet:
 class Kafka:
     """A Sink. What the producer holds when a send ends stays with it: the next send waits for it, repeating nothing."""
 
-    def __init__(self, topic: str, settings: Mapping[str, Any], source: str, url: str = "") -> None:
+    def __init__(self, topic: str, settings: Mapping[str, Any], source: str, url: str = "",
+                 renew_s: float = RENEW_S) -> None:
         self._library = importlib.import_module("confluent_kafka")
         self._topic = topic
         self._settings = dict(settings)
         self._source = source
+        self._renew_s = renew_s
         self._closing = False
         self._flying: set[str] = set()          # handed to the producer, not reported yet
         self._reports: dict[str, Any] = {}      # id -> the error, or None = acknowledged
@@ -96,7 +98,7 @@ class Kafka:
             return Outcome(delivered, refused)
         failed = [error for _, error in told if error is not None and error.name() not in REFUSALS]
         trouble = failed[0].str() if failed else self._last_error or f"no acknowledgement within {TIMEOUT_S:g} s"
-        self._renew(needed=bool(failed) or time.monotonic() - self._progress > RENEW_S)
+        self._renew(needed=bool(failed) or time.monotonic() - self._progress > self._renew_s)
         return Outcome(delivered, refused, trouble)
 
     def close(self) -> None:
@@ -118,11 +120,16 @@ class Kafka:
         known = attributes(event, self._source)
         headers = {"content-type": MEDIA_TYPE} | {
             f"ce_{name}": value for name, value in known.items() if name != "datacontenttype"}
-        self._producer.produce(
-            self._topic, structured(event, self._source), key=event.key.encode() or None,
-            headers=headers, on_delivery=partial(self._reported, event.id),
-        )
-        self._flying.add(event.id)
+        try:
+            self._producer.produce(
+                self._topic, structured(event, self._source), key=event.key.encode() or None,
+                headers=headers, on_delivery=partial(self._reported, event.id),
+            )
+            self._flying.add(event.id)
+        except self._library.KafkaException as error:
+            if error.args[0].name() not in REFUSALS:
+                raise
+            self._reports[event.id] = error.args[0]
 
     def _reported(self, id: str, error: Any, _message: Any) -> None:
         if id in self._flying:  # else it is the word of a producer that was given up

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import http.client
 import ipaddress
+import re
 import ssl
 from collections.abc import Sequence
 from contextlib import suppress
@@ -41,6 +42,8 @@ def open_webhook(asked: Asked) -> Outlet:
         raise wrong(whole, "over http:// everybody on the way can read and change events", f"https://{host}...")
     bare = f"{url.scheme}://{url.netloc.rsplit('@', 1)[-1]}"
     target = (url.path or "/") + (f"?{url.query}" if url.query else "")
+    if re.search(r"[^\x21-\x7e]", target):
+        raise wrong(whole, "it has a character that must be written as %XX")
     login = f"{unquote(url.username or '')}:{unquote(url.password or '')}" if "@" in url.netloc else None
     # The path of a webhook often is its secret, so people are shown the host alone.
     return Outlet(bare + target, bare, Webhook(
@@ -63,13 +66,33 @@ class Webhook:
         self._login = login
         self._token_file = token_file
         self._closed = False
+        self._busy = False
 
     def send(self, events: Sequence[Event]) -> Outcome:
         """POST each event in turn; the first that the endpoint cannot take now ends the turn."""
+        self._busy = True
+        try:
+            return self._send(events)
+        finally:
+            self._busy = False
+            if self._closed:
+                self._connection.close()
+
+    def close(self) -> None:
+        """End the connection. One that a thread reads from is only shut down: that wakes the thread, which closes it."""
+        self._closed = True
+        with suppress(OSError):
+            if self._connection.sock is not None:
+                self._connection.sock.shutdown(2)
+        if not self._busy:
+            self._connection.close()
+
+    def _send(self, events: Sequence[Event]) -> Outcome:
         delivered, refused = [], []
         trouble, wait = None, 0.0
         for event in events:
             if self._closed:
+                trouble = "the end of the run"
                 break
             try:
                 status, wait = self._post(structured(event, self._source))
@@ -85,14 +108,6 @@ class Webhook:
                 trouble = _said(status)
                 break
         return Outcome(tuple(delivered), tuple(refused), trouble, wait)
-
-    def close(self) -> None:
-        """End the connection; closing alone would not wake a thread that reads from it."""
-        self._closed = True
-        with suppress(OSError):
-            if self._connection.sock is not None:
-                self._connection.sock.shutdown(2)
-        self._connection.close()
 
     def _post(self, body: bytes) -> tuple[int, float]:
         """(status, seconds the endpoint wants to be left alone). A kept connection that was closed is opened again."""

@@ -25,6 +25,7 @@ class Subject:
 
     `address` is what a finding about it names: the endpoint's, the port's where no endpoint is enumerated, or None.
     `logs` is Unknown when there was no log to look at: then nothing is known from silence.
+    `guessed` are ports that only nearness in time ties to the device: what it says excuses nothing that they said.
     """
 
     address: str | None = None
@@ -39,6 +40,7 @@ class Subject:
     bridge: bool = False
     heard: Mapping[str, Sequence[Hit]] = field(default_factory=dict)
     logs: Unknown | None = None
+    guessed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +218,8 @@ def _excuse(hit: Hit, condition: Mapping[str, Any], subject: Subject) -> Hit | N
     """The line that makes a hit harmless, if there is one."""
     for other in subject.heard.get(condition["log"], ()):
         if any(other.groups[key] != hit.groups[key] for key in other.groups.keys() & hit.groups.keys()):
+            continue
+        if hit.line.address in subject.guessed and other.line.address not in (None, *subject.guessed):
             continue
         if condition.get("after") and not _later(other, hit):
             continue

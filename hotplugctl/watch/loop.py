@@ -43,6 +43,7 @@ class Wake:
     time: float
     uevents: tuple[Uevent, ...] = ()
     log: str = ""
+    log_offset: float = 0.0      # seconds from the log's clock to the monotonic one (host/kmsg.py)
     lost: int = 0
     checked: bool = False        # a health check ended: look at its device again
     ended: bool = False          # no more will come: a replay is over, or the watch was told to end
@@ -72,6 +73,7 @@ class Watch:
     limits: Limits
     diagnose: Callable[[Scene, Device], Finding | None]
     boot: str = ""
+    deadline: float | None = None     # monotonic seconds at which the watch ends by itself
     tracks: dict[str, Track] = field(default_factory=dict)
     lines: dict[str, list[LogLine]] = field(default_factory=dict)
     looks: dict[str, tuple[float, float]] = field(default_factory=dict)   # key -> (next look, interval)
@@ -89,15 +91,17 @@ class Watch:
             self.checker.ask(self.scene, device)
         self.reconcile_at = now + RECONCILE_S
         yield self._snapshot(ChangeKind.SNAPSHOT, wake)
-        while not wake.ended:
+        while not wake.ended and (self.deadline is None or wake.at < self.deadline):
             wake = self.source.wait(max(0.0, self._next_look() - wake.at))
             yield from self._woken(wake)
 
     def _next_look(self) -> float:
-        return min([self.reconcile_at, *(at for at, _ in self.looks.values())])
+        ends = () if self.deadline is None else (self.deadline,)
+        soonest: float = min((self.reconcile_at, *ends, *(at for at, _ in self.looks.values())))
+        return soonest
 
     def _woken(self, wake: Wake) -> Iterator[Change]:
-        lines = logs.read_log(wake.log, logs.KERNEL) if wake.log else ()
+        lines = _lines(wake)
         heard = hearing.gather(wake.uevents, lines, self._place)
         due = {key for key, (at, _) in self.looks.items() if at <= wake.at}
         whole = wake.lost > 0 or wake.at >= self.reconcile_at
@@ -149,7 +153,7 @@ class Watch:
     def _stuck(self, key: str, device: Device) -> tuple[str, ...]:
         """The kernel's word on the very rung that is missing."""
         missing = LADDER[LADDER.index(device.rung) + 1]
-        word = kernel_says(self.lines.get(key, ()), device.address or "").get(missing)
+        word = kernel_says(self.lines.get(key, ()), device.address).get(missing)
         return (word,) if word is not None else ()
 
     def _remember(self, lines: tuple[LogLine, ...]) -> None:
@@ -165,7 +169,8 @@ class Watch:
 
     def _plan_look(self, key: str, track: Track | None, now: float) -> None:
         """A device on its way up is looked at again soon; one that is ready, gone or stuck at events and reconciles."""
-        if track is None or track.settled or track.device.state in (State.READY, State.REMOVED, State.ABSENT):
+        leaving = track is not None and track.leaving is not None
+        if track is None or (track.settled and not leaving) or track.device.state in (State.REMOVED, State.ABSENT):
             self.looks.pop(key, None)
             return
         at, interval = self.looks.get(key, (now, FIRST_LOOK_S / 2))
@@ -212,6 +217,16 @@ class Watch:
             name, began = hashlib.sha256(f"{self.boot}|batch|{now:.6f}".encode()).hexdigest()[:12], now
         self._batch = (name, began, now)
         return name
+
+
+def _lines(wake: Wake) -> tuple[LogLine, ...]:
+    """The kernel lines of a wake-up, on the clock of the events."""
+    if not wake.log:
+        return ()
+    return tuple(
+        replace(line, monotonic=line.monotonic + wake.log_offset) if line.monotonic is not None else line
+        for line in logs.read_log(wake.log, logs.KERNEL)
+    )
 
 
 def limits(settings: config.Settings) -> Limits:

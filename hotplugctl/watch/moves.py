@@ -15,6 +15,8 @@ from ..model import LADDER, Budget, ChangeKind, Device, Errors, State
 
 FLAPS = 3            # departures by surprise within FLAP_WINDOW_S: said once, until it has been quiet that long
 FLAP_WINDOW_S = 120.0
+LEAVING_S = 10.0     # so long a card whose removal has begun is not judged: it is half there, and looks like a failure
+QUEUE_S = 10.0       # the kernel brings up one slot after the other: a card that waits for its turn is not late
 BUTTON_S = 5.0       # pciehp waits that long after a press (drivers/pci/hotplug/pciehp_ctrl.c)
 
 
@@ -22,12 +24,15 @@ BUTTON_S = 5.0       # pciehp waits that long after a press (drivers/pci/hotplug
 class Signs:
     """What was heard of a place since the last look; times are monotonic seconds, None = not heard.
 
-    `present` and `enumerated`: when the slot saw the card and when the bus did. `leaving`: the start of a removal.
+    `present`, `enumerated`, `bound`, `node`: when the slot saw the card, the bus did, its driver was bound, its node
+    made. `leaving`: the start of a removal.
     `kernel` are the device's own lines that say why it is stuck; `errors` those of AER and recovery.
     """
 
     present: float | None = None
     enumerated: float | None = None
+    bound: float | None = None
+    node: float | None = None
     leaving: float | None = None
     surprise: tuple[str, ...] = ()
     button_off: float | None = None
@@ -56,6 +61,9 @@ class Track:
     failed: bool = False
     degraded: bool = False
     expecting_removal: bool = False
+    leaving: float | None = None
+    surprise: tuple[str, ...] = ()
+    seated: bool = False             # off the bus, and still in its slot
     departures: tuple[float, ...] = ()
     flapping: bool = False
 
@@ -96,8 +104,15 @@ def advance(
     """The next track of a place, and what happened there."""
     if device is None:
         return _gone(track, signs, now, limits) if track is not None else (None, [])
-    if track is None or track.device.state in (State.ABSENT, State.REMOVED):
+    if track is None:
         return _came(key, track, device, signs, now, limits)
+    if track.device.state in (State.ABSENT, State.REMOVED):
+        if device.address is None and track.seated and signs.present is None:
+            return track, []     # the card that was taken off the bus still sits in its slot
+        return _came(key, track, device, signs, now, limits)
+    if device.address is None and track.device.address is not None:
+        gone, moves = _gone(track, signs, now, limits)
+        return replace(gone, seated=True) if gone is not None else None, moves
     if other := _other_card(track.device, device):
         moved, moves = _came(key, None, device, signs, now, limits)
         swap = replace(moves[0], kind=ChangeKind.REPLACED, before=track.device.state, replaces=other)
@@ -108,24 +123,42 @@ def advance(
 def _came(
     key: str, track: Track | None, device: Device, signs: Signs, now: float, limits: Limits
 ) -> tuple[Track, list[Move]]:
-    since = signs.enumerated if signs.enumerated is not None else now
-    queued = max(0.0, since - signs.present) if signs.present is not None else 0.0
+    known = signs.enumerated if device.address is not None else signs.present
+    since = min(known, now) if known is not None else now
+    queued = max(0.0, since - signs.present) if signs.present is not None and device.address is not None else 0.0
     gone = track.device if track is not None else None
     new = Track(
-        key, device, since, queued, _reached({}, None, device, since, now),
+        key, device, since, queued, _reached({}, None, device, since, now, signs),
         departures=track.departures if track is not None else (), flapping=track is not None and track.flapping,
     )
     said = [Move(
         ChangeKind.ADDED, device, gone.state if gone is not None else State.ABSENT, device.state,
         timings=_timings(new), replaces=_other_card(gone, device) if gone is not None else None,
     )]
+    if device.state is State.READY:
+        said.append(_passed(new, device, device.state))
     return _judged(new, device, signs, now, limits, said)
+
+
+def _passed(track: Track, device: Device, before: State) -> Move:
+    """The rung below READY, for a card that was seen only beyond it."""
+    return Move(ChangeKind.PROGRESS, device, before, State.INITIALISED, timings=_timings(track))
 
 
 def _stayed(track: Track, device: Device, signs: Signs, now: float, limits: Limits) -> tuple[Track, list[Move]]:
     before = track.device
-    stages = _reached(track.stages, before, device, track.since, now)
-    new = replace(track, device=device, stages=stages)
+    if before.address is None and device.address is not None:   # now the bus shows it, and its own time begins
+        since = min(signs.enumerated, now) if signs.enumerated is not None else now
+        track = replace(track, since=since, queued=max(0.0, since - track.since), stages={}, late=False)
+    stages = _reached(track.stages, before if track.stages else None, device, track.since, now, signs)
+    new = replace(
+        track, device=device, stages=stages, surprise=(*track.surprise, *signs.surprise),
+        leaving=signs.leaving if track.leaving is None else track.leaving,
+    )
+    if new.leaving is not None:
+        if now - new.leaving < LEAVING_S and signs.button_cancel is None:
+            return replace(new, device=replace(before, errors=device.errors)), []
+        new = replace(new, leaving=None, surprise=())
     said: list[Move] = []
     if signs.button_off is not None and (signs.button_cancel or 0.0) <= signs.button_off:
         new = replace(new, expecting_removal=True)
@@ -138,6 +171,8 @@ def _stayed(track: Track, device: Device, signs: Signs, now: float, limits: Limi
                          because=("the attention button was pressed again: the removal is cancelled",)))
     new, health = _health(new, before, device, signs)
     said += health
+    if device.state is State.READY and not new.settled and _rung(before) < LADDER.index(State.INITIALISED) + 1:
+        said.append(_passed(new, device, before.state))
     climbed = _rung(device) > _rung(before) and device.state is not State.READY
     lacks_other = not said and not new.settled and device.missing != before.missing and device.state is before.state
     if climbed or lacks_other:
@@ -164,7 +199,8 @@ def _judged(
                          budget=None if track.settled else Budget(limits.add, round(took, 3), False),
                          wants_diagnosis=True))
         return replace(track, failed=True, settled=True), said
-    if not track.settled and not track.late and took > limits.add:
+    patience = limits.add if device.address is not None else limits.add + QUEUE_S
+    if not track.settled and not track.late and took > patience:
         said.append(Move(ChangeKind.LATE, device, was, device.state, timings=_timings(track),
                          because=(device.missing,) if device.missing else (),
                          budget=Budget(limits.add, round(took, 3), None), wants_diagnosis=True))
@@ -210,13 +246,15 @@ def _gone(track: Track, signs: Signs, now: float, limits: Limits) -> tuple[Track
         return track, []
     device = replace(track.device, state=State.REMOVED, rung=State.REMOVED, missing="the card", nodes=None, driver=None)
     expected = track.expecting_removal or signs.ours
-    surprise = bool(signs.surprise) and not expected
-    took = now - (signs.leaving if signs.leaving is not None else now)
+    proof = (*track.surprise, *signs.surprise)
+    surprise = bool(proof) and not expected
+    began = [at for at in (track.leaving, signs.leaving) if at is not None]
+    took = max(0.0, now - min(began, default=now))
     recent = tuple(at for at in track.departures if now - at < FLAP_WINDOW_S)
     departures = (*recent, now) if surprise else recent
     said = [Move(
         ChangeKind.SURPRISE_REMOVED if surprise else ChangeKind.REMOVED, device, track.device.state, State.REMOVED,
-        expected=expected, because=signs.surprise, timings={"removal": round(took, 3)},
+        expected=expected, because=proof if surprise else (), timings={"removal": round(took, 3)},
         budget=Budget(limits.remove, round(took, 3), took <= limits.remove),
     )]
     flapping = track.flapping and bool(recent)
@@ -243,15 +281,25 @@ def _rung(device: Device) -> int:
 
 
 def _reached(
-    stages: Mapping[str, float], before: Device | None, device: Device, since: float, now: float
+    stages: Mapping[str, float], before: Device | None, device: Device, since: float, now: float, signs: Signs
 ) -> dict[str, float]:
-    """The rungs reached so far, each with its seconds since enumeration."""
+    """The rungs reached so far, each with its seconds since enumeration; an event tells the time better than a look."""
+    heard = {State.IDENTIFIED: signs.enumerated, State.BOUND: signs.bound, State.INITIALISED: signs.node}
     first_new = _rung(before) if before is not None else 0
-    new = {rung.value: round(max(0.0, now - since), 3) for rung in LADDER[first_new:_rung(device)]}
+    new: dict[str, float] = {}
+    latest = now - since     # a rung that was only looked at was reached no later than the one above it
+    for rung in reversed(LADDER[first_new:_rung(device)]):
+        at = heard.get(rung)
+        latest = max(0.0, at - since) if at is not None else max(0.0, latest)
+        new[rung.value] = round(latest, 3)
     return {**new, **stages}
 
 
 def _timings(track: Track) -> dict[str, float]:
     queued = {"queued": round(track.queued, 3)} if track.queued else {}
     order = [rung.value for rung in LADDER if rung.value in track.stages]
-    return {**queued, **{name: track.stages[name] for name in order}}
+    times = {name: track.stages[name] for name in order}
+    highest = 0.0
+    for name, seconds in times.items():     # a rung is never reached before the one below it
+        highest = times[name] = max(highest, seconds)
+    return {**queued, **times}

@@ -63,6 +63,10 @@ def _from_uevent(event: Uevent, heard: Heard, place: Place) -> None:
         signs = replace(signs, leaving=signs.leaving if signs.leaving is not None else event.at)
     if event.subsystem == "pci" and event.action == "add":
         signs = replace(signs, enumerated=signs.enumerated if signs.enumerated is not None else event.at)
+    if event.group == "kernel" and event.action == "bind" and event.subsystem == "pci":
+        signs = replace(signs, bound=event.at)
+    if event.group == "kernel" and event.action == "add" and "MAJOR" in event.properties:
+        signs = replace(signs, node=event.at)
     recovery = _RECOVERY.get(event.properties.get("ERROR_EVENT", ""))
     if recovery is not None and _ORDER.index(recovery) > _ORDER.index(signs.recovery):
         signs = replace(signs, recovery=recovery)
