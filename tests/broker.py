@@ -124,8 +124,9 @@ class Broker:
         """Start it, with no topic and no memory."""
         with open(self._log, "ab") as log:
             self._process = subprocess.Popen(
-                [self._program, "broker", "--listener-url", f"tcp://127.0.0.1:{self._port}", "--advertised-listener-url",
-                 f"tcp://127.0.0.1:{self._outside}", "--storage-engine", "memory://tansu/", "--silent"],
+                [self._program, "broker", "--silent", "--storage-engine", "memory://tansu/",
+                 "--listener-url", f"tcp://127.0.0.1:{self._port}",
+                 "--advertised-listener-url", f"tcp://127.0.0.1:{self._outside}"],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._log.parent,
             )
         try:

@@ -235,6 +235,195 @@ def test_a_healthy_log_raises_no_alarm(claim: str, log: str) -> None:
     assert (found.verdict, found.root_cause, found.findings) == ("healthy", None, ()), claim
 
 
+# --- what time alone ties -----------------------------------------------------------------------------------------
+
+CAME = """
+[ {}.0] pci 0000:c1:00.0: [1002:74a1] type 00 class 0x120000
+[ {}.1] pci 0000:c1:00.0: BAR 0 [mem 0x6000000000-0x600fffffff 64bit pref]: assigned
+[ {}.2] amdgpu 0000:c1:00.0: enabling device (0000 -> 0002)
+[ {}.9] [drm] Initialized amdgpu 3.61.0 for 0000:c1:00.0 on minor 1"""
+FAR, FAR_PORT = "0000:c1:00.0", "0000:16:02.0"
+
+
+def came(second: int) -> str:
+    return CAME.format(*[second] * 4)
+
+
+def slot_says(*lines: str, at: int = 100) -> str:
+    return "".join(f"\n[ {at}.{i}] pcieport {FAR_PORT}: pciehp: Slot(3): {line}" for i, line in enumerate(lines))
+
+
+@pytest.mark.parametrize(("cause", "lines"), [
+    ("slot_power_fault", ["Power fault"]),
+    ("slot_power_fault", ["Card present", "Power fault"]),
+    ("slot_power_fault", ["Power fault", "Card present", "Link Up"]),
+    ("link_training_failed", ["Card present", "Link Up", "Cannot train link: status 0x0001"]),
+    ("link_training_failed", ["No link"]),
+    ("link_training_failed", ["Link Up", "No device found"]),
+    ("surprise_removal", ["Card not present"]),
+    ("link_lost", ["Link Down"]),
+    ("latch_open", ["Latch open"]),
+])
+def test_a_card_that_comes_soon_after_clears_no_failure_of_a_slot(cause: str, lines: list[str]) -> None:
+    found = of_texts(slot_says(*lines) + came(101))
+    assert found.verdict == "fault"
+    assert found.root_cause is not None
+    assert (found.root_cause.id, found.root_cause.slot) == (cause, "3")
+
+
+@pytest.mark.parametrize("lines", [["Power fault"], ["No link"], ["Card not present"], ["Link Down"]])
+def test_a_card_that_comes_is_not_put_where_one_went_or_never_came(lines: list[str]) -> None:
+    found = of_texts(slot_says(*lines) + came(101))
+    assert answer(found)[1] == FAR_PORT
+    assert [(one.slot, one.verdict) for one in found.devices if one.address == FAR] == [(None, "healthy")]
+
+
+def test_a_card_that_comes_right_after_a_slot_announced_one_is_in_it() -> None:
+    found = of_texts(slot_says("Card present", "Link Up") + came(101))
+    assert (found.verdict, [(one.address, one.slot) for one in found.devices]) == ("healthy", [(FAR, "3")])
+
+
+def test_a_card_that_goes_right_after_a_slot_lost_one_was_in_it() -> None:
+    found = of_texts(slot_says("Card not present") + f"\n[ 101.0] nvme {FAR}: Removing from iommu group 12")
+    assert answer(found) == ("surprise_removal", FAR)
+
+
+def test_what_only_time_put_into_a_slot_gives_way_to_the_card_right_below_it() -> None:
+    below = "\n[ 101.5] pci 0000:17:00.0: [10de:2330] type 00 class 0x030200"
+    found = of_texts(slot_says("Card present", "Link Up") + came(101) + below + slot_says("Link Down", at=900))
+    assert answer(found) == ("link_lost", "0000:17:00.0")
+
+
+# --- what began and did not end -----------------------------------------------------------------------------------
+
+HUNG = """
+[ 242.7] INFO: task kworker/0:2:871 blocked for more than 120 seconds.
+[ 242.7]       Tainted: G           OE      6.8.0 #1
+[ 242.7] Call Trace:
+[ 242.7]  <TASK>
+[ 242.7]  __schedule+0x2e4/0x8c0
+[ 242.7]  {}
+[ 242.7]  </TASK>"""
+
+
+@pytest.mark.parametrize("lines", [
+    ["Card present"], ["Link Up"], ["Card present", "Link Up"], ["Button press: will power on in 5 sec"],
+    ["Powering on due to button press"],
+])
+def test_a_card_that_was_announced_and_never_came_leaves_nothing_healthy(lines: list[str]) -> None:
+    found = of_texts(came(50) + slot_says(*lines))
+    assert (found.verdict, found.root_cause) == ("unknown", None)
+    assert {(one.address, one.slot, one.verdict) for one in found.devices} == {
+        (FAR, None, "healthy"), (None, "3", "unknown"),
+    }
+    assert "slot 3 announced a card" in next(one.because for one in found.layers if one.layer.value == "hardware")
+    assert found.collect_next
+
+
+def test_a_card_switched_off_again_in_order_is_no_open_end() -> None:
+    off = slot_says("Button press: will power off in 5 sec", at=200)
+    assert of_texts(came(50) + slot_says("Card present") + off).verdict == "healthy"
+
+
+def test_a_driver_that_began_and_never_ended_is_not_healthy() -> None:
+    found = of_texts("\n".join(came(50).split("\n")[:-1]))
+    assert (found.verdict, found.root_cause) == ("unknown", None)
+    assert "no later line shows it done" in next(one.because for one in found.layers if one.layer.value == "driver")
+
+
+@pytest.mark.parametrize("frame", [
+    "amdgpu_device_init+0x1a2/0x2300 [amdgpu]", "amdgpu_device_init+0x1a2/0x2300", "amdgpu_pci_probe+0x1/0x2 [amdgpu]",
+])
+def test_a_driver_that_hangs_in_its_start_is_a_fault(frame: str) -> None:
+    found = of_texts("\n".join(came(50).split("\n")[:-1]) + HUNG.format(frame))
+    assert answer(found) == ("driver_init_failed", FAR)
+
+
+@pytest.mark.parametrize(("frame", "verdict"), [
+    ("amdgpu_vm_fini+0x1a2/0x2300 [amdgpu]", "unknown"), ("pciehp_ist+0x1/0x2", "unknown"),
+    ("nfs_wait_bit_killable+0x1/0x2 [nfs]", "healthy"),
+])
+def test_a_hung_task_counts_where_its_stack_concerns_a_card(frame: str, verdict: str) -> None:
+    found = of_texts(came(50) + HUNG.format(frame))
+    assert (found.verdict, found.root_cause) == (verdict, None)
+
+
+# --- what is said of the answer -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("state", "cause"), [
+    ("DOWN", "device_inaccessible"), ("broken", "device_inaccessible"), ("healthy", "device_heartbeat_lost"),
+])
+def test_a_lost_heartbeat_is_told_from_a_lost_link(state: str, cause: str) -> None:
+    found = of_texts(f"[ 700.1] habanalabs 0000:3b:00.0: Device heartbeat failed! PCI link is {state}")
+    assert (answer(found), [one.id for one in found.findings]) == ((cause, GPU), [cause])
+
+
+def test_one_blocked_dma_access_of_a_running_card_proves_nothing() -> None:
+    found = of_texts("""
+[ 700.1] DMAR: DRHD: handling fault status reg 3
+[ 700.1] DMAR: [DMA Read NO_PASID] Request device [3b:00.0] fault addr 0x8b000000 [fault reason 0x06] not set""")
+    assert (found.verdict, {one.state for one in found.layers}) == ("unknown", {"unknown"})
+
+
+CONTAINED = """
+[ 700.1] pcieport 0000:5d:00.0: DPC: containment event, status:0x1f01 source:0x0000
+[ 700.2] pcieport 0000:5d:00.0: DPC: unmasked uncorrectable error detected{}
+[ {}] nvidia 0000:5e:00.0: AER: can't recover (no error_detected callback)"""
+
+
+def test_a_containment_heads_the_error_of_the_card_right_below_its_port() -> None:
+    found = of_texts(CONTAINED.format("", "700.3"))
+    assert answer(found) == ("dpc_containment", "0000:5e:00.0")
+    assert [(one.id, one.follows_from) for one in found.findings] == [
+        ("dpc_containment", None), ("aer_uncorrectable_unrecovered", "dpc_containment"),
+    ]
+
+
+@pytest.mark.parametrize(("beside", "at"), [
+    ("", "712.0"),
+    ("\n[ 700.2] pcieport 0000:5d:01.0: DPC: containment event, status:0x1f01 source:0x0000", "700.3"),
+])
+def test_a_containment_and_an_error_that_are_not_plainly_one_are_both_said(beside: str, at: str) -> None:
+    found = of_texts(CONTAINED.format(beside, at))
+    assert {(one.id, one.follows_from) for one in found.findings} == {
+        ("dpc_containment", None), ("aer_uncorrectable_unrecovered", None),
+    }
+
+
+def test_failure_lines_that_no_rule_knows_are_counted_quoted_and_named() -> None:
+    found = of_texts("""
+[ 700.1] NVRM: Xid (PCI:0000:3b:00): 48, pid=1, name=python3, DBE (double bit error) ECC error
+[ 700.2] NVRM: Xid (PCI:0000:3b:00): 64, pid=1, name=python3, row remapper
+[ 700.3] nvidia 0000:3b:00.0: frobnicator failed: $(reboot)""")
+    driver = next(one for one in found.layers if one.layer.value == "driver")
+    assert (found.verdict, driver.state) == ("unknown", "unknown")
+    assert driver.because.startswith("3 failure lines")
+    assert "Xid (PCI:0000:3b:00): 48" in driver.because
+    assert "Xid 48, 64 and line 3" in found.collect_next[0]
+    assert not any("$(" in command for command in found.collect_next), "what a log says is never for the shell"
+
+
+@pytest.mark.parametrize(("cause", "log"), [
+    ("device_heartbeat_lost", "[drm] Initialized nvidia-drm 0.0.0 for 0000:3b:00.0 on minor 0\n{}"),
+    ("device_heartbeat_lost", "{}"),
+    ("device_boot_timeout", "{}\nNVRM: GPU 0000:3b:00.0: RmInitAdapter failed! (0x62:0x65:1860)"),
+])
+def test_a_processor_that_falls_silent_failed_to_boot_only_while_it_was_booting(cause: str, log: str) -> None:
+    silent = "NVRM: Xid (PCI:0000:3b:00): 119, pid=41, name=python3, Timeout after 6s of waiting for RPC response from GSP!"
+    assert answer(of_texts(log.format(silent))) == (cause, GPU)
+
+
+@pytest.mark.parametrize(("stamp", "time"), [
+    ("[   21.438405] ", "[  21.438405]"), ("2026-03-02T08:10:01,500000+00:00 ", "2026-03-02T08:10:01.500000+00:00"),
+    ("", None),
+])
+def test_evidence_says_when(stamp: str, time: str | None) -> None:
+    found = of_texts(f"{stamp}labaccel 0000:01:00.0: probe with driver labaccel failed with error -5")
+    assert found.root_cause is not None
+    assert [proof.time for proof in found.root_cause.evidence] == [time]
+
+
 @pytest.mark.parametrize(("claim", "log"), [
     ("nothing about any device", "[ 1.4] EXT4-fs (nvme0n1p2): mounted filesystem"),
     ("a failure that no rule knows", FOUND + "[ 105.3] nvidia 0000:3b:00.0: frobnicator subsystem failed"),
@@ -377,6 +566,73 @@ def test_a_cause_is_told_from_the_registers_of_a_slot(machine: MachineTree, caus
     found = of_machine(machine)
     assert answer(found) == (cause, ROOT_PORT)
     assert [(one.address, one.slot) for one in found.devices] == [(None, "1")], "the device itself has no address"
+
+
+def test_evidence_holds_what_was_seen_and_not_how_we_came_to_ask(machine: MachineTree) -> None:
+    machine.port(present=False)
+    machine.card("0000:02:00.0", under="0000:00:01.0", driver=None)
+    texts = [proof.text for one in of_machine(machine, "slot:1").findings for proof in one.evidence]
+    texts += [proof.text for one in of_machine(machine).findings for proof in one.evidence]
+    assert texts
+    assert not [text for text in texts if text.startswith(("named:", "enumerated:", "bridge:", "profile.", "sure:"))]
+
+
+def test_a_failed_health_check_is_the_cause_of_a_card_that_is_not_ready() -> None:
+    card = Probed(profile="ascend", address=GPU, driver=Driver(name="devdrv_device_driver"), state=State.INITIALISED,
+                  rung=State.INITIALISED, missing="ready: its health check failed", sure=True,
+                  runtime={"health_check": "failed", "health_said": "npu-smi ended with 1: Alarm"})
+    found = diagnose(Machine(host="", devices=(card,)), RULES, TAXONOMY, PROFILES, live=True)
+    assert answer(found) == ("health_check_failed", GPU)
+    assert found.root_cause is not None
+    assert "npu-smi ended with 1: Alarm" in found.root_cause.title
+    lost = tuple(read_log("[1.0] hl 0000:3b:00.0: Device heartbeat failed! PCI link is healthy", "dmesg"))
+    found = diagnose(Machine(host="", devices=(card,), logs=lost), RULES, TAXONOMY, PROFILES, live=True)
+    assert answer(found) == ("device_heartbeat_lost", GPU), "what explains the check's failure goes before it"
+
+
+def test_nothing_to_look_at_proves_no_layer(machine: MachineTree) -> None:
+    machine.kmsg("acpi PNP0A08:00: FADT indicates ASPM is unsupported, using BIOS configuration",
+                 "drv: loading out-of-tree module taints kernel.")
+    found = of_machine(machine)
+    assert (found.verdict, {one.state for one in found.layers}) == ("unknown", {"unknown"})
+    assert "hotplugctl list --all-pci" in found.collect_next
+
+
+@pytest.mark.parametrize("card", [{"status": "boot"}, {"width": 8}])
+def test_a_machine_that_was_looked_at_is_not_asked_to_be_looked_at_again(
+    machine: MachineTree, card: dict[str, object]
+) -> None:
+    machine.port()
+    machine.card(**card)  # type: ignore[arg-type]
+    found = of_machine(machine)
+    assert found.verdict != "healthy"
+    assert not [command for command in found.collect_next if "--capture" in command]
+
+
+@pytest.mark.parametrize("lines", [[], ["acpi PNP0A08:00: FADT indicates ASPM is unsupported"]])
+def test_an_address_at_which_nothing_is_is_told_so(machine: MachineTree, lines: list[str]) -> None:
+    machine.port()
+    machine.card()
+    machine.kmsg(*lines)
+    found = of_machine(machine, GPU)
+    assert (found.verdict, {one.state for one in found.layers}) == ("unknown", {"unknown"})
+    assert any(f"nothing is at {GPU}" in check.because for check in found.checks)
+    assert any(f"nothing is at {GPU}" in command for command in found.collect_next)
+
+
+def test_a_check_that_does_not_apply_says_so(machine: MachineTree) -> None:
+    machine.port()
+    machine.card()
+    said = {check.name: (check.state, check.because) for check in of_machine(machine).checks}
+    assert said["bars"] == ("ok", "its BAR has its address")
+    blank = Probed(profile="generic", address=CARD, driver=Driver(name="x"), nodes=())
+    bare = Port(address=ROOT_PORT, slot=SlotControl(presence=True, latch_open=None))
+    card = replace(blank, upstream=(bare,))
+    found = diagnose(Machine(host="", devices=(card,)), RULES, TAXONOMY, PROFILES, live=True)
+    said = {check.name: (check.state, check.because) for check in found.checks}
+    for name in ("latch", "nodes", "permissions"):
+        assert said[name][0] == "unknown"
+        assert said[name][1].startswith("not expected of this card"), name
 
 
 def test_an_empty_slot_is_a_finding_only_when_it_was_named(machine: MachineTree) -> None:

@@ -60,7 +60,7 @@ def test_ten_thousand_changes_arrive_once_in_order_with_envelope_and_key(kafka: 
     assert last.key() == b"0000:00:01.3"
     headers = {name: value.decode() for name, value in last.headers()}
     assert headers["content-type"] == "application/cloudevents+json; charset=UTF-8"
-    assert (headers["ce_id"], headers["ce_source"], headers["ce_specversion"]) == ("id-9999", "/hotplugctl/node7", "1.0")
+    assert (headers["ce_id"], headers["ce_source"]) == ("id-9999", "/hotplugctl/node7")
     assert body(last) == {
         "specversion": "1.0", "id": "id-9999", "source": "/hotplugctl/node7", "type": "hotplugctl.change.added",
         "time": "2026-11-29T16:24:08.123Z", "subject": "3", "partitionkey": "0000:00:01.3",
@@ -110,7 +110,7 @@ def test_every_id_that_was_said_arrives_through_an_outage_and_kill_9(kafka: Brok
     assert len(set(arrived)) <= len(said) + 1, "at most the one that was put when the process was killed"
     # Duplicates aside, which carry the same id, order holds.
     once = list(dict.fromkeys(arrived))
-    assert once == sorted(once, key=lambda id: int(id[3:]))
+    assert once == sorted(once, key=lambda one: int(one[3:]))
 
 
 def test_an_outage_is_said_once_and_loses_nothing(kafka: Broker, tmp_path: Path) -> None:
@@ -157,7 +157,8 @@ def test_a_large_snapshot_arrives_and_one_beyond_all_bounds_is_given_up(kafka: B
 def test_a_broker_that_forgot_everything_gets_a_new_producer(tmp_path: Path) -> None:
     with broker(tmp_path) as own:
         own.make("t")
-        sink = Kafka("t", {**SETTINGS, "bootstrap.servers": f"127.0.0.1:{own.way.port}"}, "/h", renew_s=1.0)
+        sink = Kafka("t", {**SETTINGS, "bootstrap.servers": f"127.0.0.1:{own.way.port}"}, "/h",
+                     timeout_s=1.0, renew_s=1.5)
         first = [event(n) for n in range(5)]
         assert sink.send(first).delivered == tuple(one.id for one in first)
         own.end()

@@ -18,7 +18,7 @@ rules:
     title: narrow
     when: {fact: link.width, lt: {fact: link.limit_width}}
     cause: a lane
-    examples: {fires: {link: {width: 8}}, quiet: {link: {width: 16}}}
+    examples: {fires: {link: {width: 8, limit_width: 16}}, quiet: {link: {width: 16, limit_width: 16}}}
 """
 PROFILE = """\
 schema: hotplugctl.profile/1
@@ -135,6 +135,38 @@ def test_the_profile_that_takes_any_driver_comes_last() -> None:
 def test_an_own_rule_takes_the_place_of_a_shipped_one_with_its_id(tmp_path: Path) -> None:
     own = load.rules([file(tmp_path, RULE.replace("hw.x", "hw.link-narrow"))])
     assert [rule.title for rule in own if rule.id == "hw.link-narrow"] == ["narrow"]
+
+
+SEVERAL = """\
+    examples:
+      fires:
+        - {link: {width: 8, limit_width: 16}}
+        - {link: {width: 16, limit_width: 16}}
+      quiet: {link: {width: 16, limit_width: 16}}
+"""
+
+
+@pytest.mark.parametrize(("claim", "examples", "error"), [
+    ("a quiet example that fires", "    examples: {fires: {link: {width: 8, limit_width: 16}}, "
+     "quiet: {link: {width: 4, limit_width: 16}}}\n", ":8: rule hw.x: its quiet example fires"),
+    ("one of several that stays quiet has its own line", SEVERAL, ":11: rule hw.x: its fires example does not fire"),
+    ("an example that is no fact", "    examples: {fires: {link: {wdith: 8}}, quiet: {}}\n",
+     ":8: rule hw.x: its fires example cannot be read"),
+    ("an example that is no mapping", "    examples: {fires: 3, quiet: {}}\n",
+     ":8: rule hw.x: its fires example cannot be read"),
+])
+def test_an_own_rule_whose_examples_come_out_otherwise_is_an_error(
+    tmp_path: Path, claim: str, examples: str, error: str
+) -> None:
+    start = RULE.index("    examples:")
+    with pytest.raises(HotplugError) as caught:
+        load.rules([file(tmp_path, RULE[:start] + examples)])
+    assert caught.value.exit is Exit.USAGE
+    assert f"own.yaml{error}" in caught.value.why, claim
+
+
+def test_an_own_rule_whose_examples_come_out_as_they_say_is_taken(tmp_path: Path) -> None:
+    assert load.rules([file(tmp_path, RULE)])[-1].id == "hw.x"
 
 
 def test_the_compiled_rules_are_the_authored_ones_without_their_examples() -> None:

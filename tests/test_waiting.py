@@ -205,20 +205,20 @@ def test_the_offset_leads_from_a_records_stamp_to_our_clock(following: KernelLog
     assert following.offset is None
     before = time.monotonic()
     log("what time is it")
-    time.sleep(0.05)
+    time.sleep(0.3)
     log("and now")
     text, _ = following.read()
     after = time.monotonic()
     stamp = next(int(line.split(",")[2]) / 1e6 for line in text.splitlines() if "what time" in line)
     assert following.offset is not None
     assert before - 0.001 <= stamp + following.offset <= after, "the promptest record decides"
-    assert stamp + following.offset - before < 0.04
+    assert stamp + following.offset - before < 0.25
 
 
-def answer(*command: str, user: int | None = None) -> str:
-    script = "from hotplugctl.host.kmsg import KernelLog; log = KernelLog.open(); print(log)"
-    done = subprocess.run([*command, sys.executable, "-c", script], cwd=ROOT, user=user, capture_output=True, text=True,
-                          timeout=30)
+def answer(*command: str, first: str = "") -> str:
+    script = f"import os\nfrom hotplugctl.host.kmsg import KernelLog\n{first}\nprint(KernelLog.open())"
+    whole = [*command, sys.executable, "-c", script]
+    done = subprocess.run(whole, cwd=ROOT, capture_output=True, text=True, timeout=30)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -226,7 +226,7 @@ def answer(*command: str, user: int | None = None) -> str:
 @as_root
 @pytest.mark.skipif(Path("/proc/sys/kernel/dmesg_restrict").read_text().strip() == "0", reason="everybody may read it")
 def test_a_log_that_may_not_be_read_is_unknown_because_denied() -> None:
-    assert answer(user=65534) == repr(Unknown("/dev/kmsg: Operation not permitted", Kind.DENIED))
+    assert answer(first="os.setuid(65534)") == repr(Unknown("/dev/kmsg: Operation not permitted", Kind.DENIED))
 
 
 @as_root

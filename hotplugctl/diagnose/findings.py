@@ -19,7 +19,7 @@ from ..model import (
     Trit,
     Unknown,
 )
-from ..rules.facts import look_up, names
+from ..rules.facts import DERIVED, is_fact, look_up
 from ..rules.hearing import Hit
 from ..rules.judge import Judgement, Subject, judge, shown
 from .rank import Ranked, reached
@@ -154,9 +154,14 @@ def _evidence(judgement: Judgement, subject: Subject) -> tuple[Evidence, ...]:
     sources: Mapping[str, str] = subject.device.sources if isinstance(subject.device, Probed) else {}
     facts = [
         Evidence(_source(name, sources), None, f"{name}: {shown(value)}") for name, value in judgement.facts
-        if value is not None or name
+        if not _internal(name)
     ]
     return tuple(lines + facts)
+
+
+def _internal(name: str) -> bool:
+    """Is a fact how we came to ask, rather than something that was seen?"""
+    return name == "sure" or name.startswith("profile.") or (name in DERIVED and "." not in name)
 
 
 def _source(name: str, sources: Mapping[str, str]) -> str:
@@ -170,7 +175,9 @@ def _source(name: str, sources: Mapping[str, str]) -> str:
 
 def line_of(hit: Hit) -> Evidence:
     """A log line as evidence."""
-    return Evidence(hit.line.source, hit.line.line, hit.line.text)
+    line = hit.line
+    stamp = f"[{line.monotonic:11.6f}]" if line.monotonic is not None else None
+    return Evidence(line.source, line.line, line.text, line.time or stamp)
 
 
 def _title(title: str, subject: Subject, judgement: Judgement, where: str | None) -> str:
@@ -185,7 +192,7 @@ def _title(title: str, subject: Subject, judgement: Judgement, where: str | None
         name = match[1]
         if name in caught:
             return str(caught[name])
-        value = look_up(subject, name) if name in names() else None
+        value = look_up(subject, name) if is_fact(name) else None
         return "?" if value is None or isinstance(value, Unknown) else shown(value)
 
     return _UNNAMED.sub(fill, title)

@@ -44,8 +44,8 @@ def unexplained(
     return tuple(
         line for order, line in enumerate(lines)
         if order not in known and (line.priority is None or line.priority <= _WARNING)
-        and (_FAILURE.search(line.text) and not _FINE.search(line.text) and _concerns(line, order, settled)
-             or _STUCK.search(line.text) and _names(lines, order, frames) and order > max(settled.values(), default=-1))
+        and ((_FAILURE.search(line.text) and not _FINE.search(line.text) and _concerns(line, order, settled))
+             or (_STUCK.search(line.text) and _names(lines, order, frames) and order > max(settled.values(), default=-1)))
     )
 
 

@@ -35,11 +35,14 @@ def _slot_control(subject: Subject) -> Maybe[SlotControl]:
     return port.slot if isinstance(port, Port) else NO_PORT
 
 
-def _slot_bit(name: str, yes: str, no: str, *, wanted: bool = True) -> Callable[[Subject], Answer]:
+def _slot_bit(name: str, sensor: str, yes: str, no: str, *, wanted: bool = True) -> Callable[[Subject], Answer]:
     def station(subject: Subject) -> Answer:
         control = _slot_control(subject)
         if isinstance(control, SlotControl):
-            return _bool(getattr(control, name), yes, no, "the slot has no such sensor", wanted=wanted)
+            return _bool(
+                getattr(control, name), yes, no, f"not expected of this card: its slot has no {sensor} sensor",
+                wanted=wanted,
+            )
         if subject.enumerated:
             return Trit.YES, "the bus shows the card"
         return Trit.UNKNOWN, control.why if isinstance(control, Unknown) else "not a hot-plug slot"
@@ -51,7 +54,7 @@ def _power(subject: Subject) -> Answer:
     control = _slot_control(subject)
     if isinstance(control, SlotControl) and control.power_fault is True:
         return Trit.NO, "the slot reports a power fault"
-    return _slot_bit("power_off", "the slot is powered", "the slot is powered off", wanted=False)(subject)
+    return _slot_bit("power_off", "power", "the slot is powered", "the slot is powered off", wanted=False)(subject)
 
 
 def _link(subject: Subject) -> Answer:
@@ -71,6 +74,8 @@ def _link(subject: Subject) -> Answer:
 
 def _enumeration(subject: Subject) -> Answer:
     device = subject.device
+    if device is None and subject.address is not None and subject.port is None and not subject.bridge:
+        return Trit.UNKNOWN, f"nothing is at {subject.address} that is known as an accelerator"
     if device is None:
         return Trit.UNKNOWN, "no device was captured"
     if device.address is None:
@@ -86,7 +91,9 @@ def _bars(subject: Subject) -> Answer:
         return Trit.UNKNOWN, missing.why
     if missing:
         return Trit.NO, f"{missing} BAR{'s have' if missing > 1 else ' has'} no address"
-    return Trit.YES, f"{assigned} BARs have their addresses"
+    if not assigned:
+        return Trit.YES, "it asks for no address"
+    return Trit.YES, "its BAR has its address" if assigned == 1 else f"{assigned} BARs have their addresses"
 
 
 def _driver(subject: Subject) -> Answer:
@@ -123,18 +130,19 @@ def _nodes(subject: Subject) -> Answer:
     if isinstance(nodes, Unknown):
         return Trit.UNKNOWN, nodes.why
     if not nodes:
-        expected = subject.profile.nodes if subject.profile is not None else ()
-        return (Trit.UNKNOWN, "no node is expected") if not expected else (Trit.UNKNOWN, "no node of it was found")
+        expected = look_up(subject, "profile.expects_nodes") is True
+        return Trit.UNKNOWN, "no node of it was found" if expected else "not expected of this card: it makes no nodes"
     return Trit.YES, ", ".join(node.path for node in nodes)
 
 
 def _permissions(subject: Subject) -> Answer:
     nodes = subject.device.nodes if subject.device is not None else None
     if not isinstance(nodes, tuple) or not nodes:
-        return Trit.UNKNOWN, "no node to look at"
+        expected = look_up(subject, "profile.expects_nodes") is True
+        return Trit.UNKNOWN, "no node to look at" if expected else "not expected of this card: it makes no nodes"
     groups = subject.profile.groups if subject.profile is not None else ()
     if not groups:
-        return Trit.UNKNOWN, "the profile names no group"
+        return Trit.UNKNOWN, "not expected of this card: no group is known that should have its nodes"
     wrong = [n for n in nodes if isinstance(n.group, str) and n.group not in groups and str(n.mode)[-1:] in ("0", "4")]
     if wrong:
         return Trit.NO, f"{wrong[0].path} belongs to group {wrong[0].group}, mode {wrong[0].mode}"
@@ -144,13 +152,14 @@ def _permissions(subject: Subject) -> Answer:
 def _listener(subject: Subject) -> Answer:
     holders = subject.device.holders if isinstance(subject.device, Probed) else None
     if isinstance(holders, tuple) and holders:
-        return Trit.YES, f"{len(holders)} processes have it open"
+        count = "a process has" if len(holders) == 1 else f"{len(holders)} processes have"
+        return Trit.YES, f"{count} it open"
     return Trit.UNKNOWN, "who listens cannot be seen from here"
 
 
 STATIONS: Sequence[tuple[str, Layer, Callable[[Subject], Answer]]] = (
-    ("presence", Layer.HARDWARE, _slot_bit("presence", "the slot reports a card", "the slot reports no card")),
-    ("latch", Layer.HARDWARE, _slot_bit("latch_open", "the latch is closed", "the latch is open", wanted=False)),
+    ("presence", Layer.HARDWARE, _slot_bit("presence", "presence", "the slot reports a card", "the slot reports no card")),
+    ("latch", Layer.HARDWARE, _slot_bit("latch_open", "latch", "the latch is closed", "the latch is open", wanted=False)),
     ("power", Layer.HARDWARE, _power),
     ("link", Layer.HARDWARE, _link),
     ("enumeration", Layer.HARDWARE, _enumeration),

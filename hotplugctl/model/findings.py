@@ -9,11 +9,15 @@ from .device import Layer, Severity
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A fact or a log line that proves a finding: where it was read, and what it said."""
+    """A fact or a log line that proves a finding: where it was read, what it said, and when.
+
+    `time`: ISO 8601, or seconds since boot as the kernel writes them (`[  21.438405]`) where only those are known.
+    """
 
     source: str
     line: int | None
     text: str
+    time: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,12 +61,14 @@ class Kafka:
     """A Sink. What the producer holds when a send ends stays with it: the next send waits for it, repeating nothing."""
 
     def __init__(self, topic: str, settings: Mapping[str, Any], source: str, url: str = "",
-                 renew_s: float = RENEW_S) -> None:
+                 *, timeout_s: float = TIMEOUT_S, renew_s: float = RENEW_S) -> None:
         self._library = importlib.import_module("confluent_kafka")
         self._topic = topic
         self._settings = dict(settings)
         self._source = source
+        self._timeout_s = timeout_s
         self._renew_s = renew_s
+        self._down = False
         self._closing = False
         self._flying: set[str] = set()          # handed to the producer, not reported yet
         self._reports: dict[str, Any] = {}      # id -> the error, or None = acknowledged
@@ -81,14 +83,16 @@ class Kafka:
         """Produce what is not on its way yet, and wait for the delivery reports."""
         if not self._flying:
             self._progress = time.monotonic()
+        self._producer.poll(0)  # what it has to tell of an idle time is no news of this turn
+        self._down = False
         try:
             for event in events:
                 self._produce(event)
         except (self._library.KafkaException, BufferError) as error:
             self._last_error = _words(error)
         wanted = {event.id for event in events}
-        until = time.monotonic() + TIMEOUT_S
-        while wanted & self._flying and time.monotonic() < until and not self._closing:
+        until = time.monotonic() + self._timeout_s
+        while wanted & self._flying and time.monotonic() < until and not (self._down or self._closing):
             self._producer.poll(0.05)
         told = [(event.id, self._reports.pop(event.id)) for event in events if event.id in self._reports]
         delivered = tuple(id for id, error in told if error is None)
@@ -97,7 +101,7 @@ class Kafka:
             self._last_error = ""
             return Outcome(delivered, refused)
         failed = [error for _, error in told if error is not None and error.name() not in REFUSALS]
-        trouble = failed[0].str() if failed else self._last_error or f"no acknowledgement within {TIMEOUT_S:g} s"
+        trouble = failed[0].str() if failed else self._last_error or f"no acknowledgement within {self._timeout_s:g} s"
         self._renew(needed=bool(failed) or time.monotonic() - self._progress > self._renew_s)
         return Outcome(delivered, refused, trouble)
 
@@ -112,7 +116,10 @@ class Kafka:
         return self._library.Producer({**self._settings, "error_cb": self._heard}, logger=quiet)
 
     def _heard(self, error: Any) -> None:
-        self._last_error = error.str()
+        if error.name() == "_ALL_BROKERS_DOWN":
+            self._down = True
+        else:
+            self._last_error = error.str()
 
     def _produce(self, event: Event) -> None:
         if event.id in self._flying or event.id in self._reports:

@@ -13,7 +13,7 @@ MOST_WAITING = 1000
 class Lanes:
     """Threads that do what they are given. One lane does one thing at a time, in the order given.
 
-    They are daemons: work that hangs keeps neither another lane (while a thread is left) nor the end of the process.
+    Work must not raise. The threads are daemons: work that hangs keeps neither another lane (while a thread is left) nor the end of the process.
     """
 
     def __init__(self, name: str, threads: int) -> None:
@@ -42,9 +42,14 @@ class Lanes:
             return True
 
     def close(self, seconds: float) -> int:
-        """Take no more, wait so long for what was given; returns how much of it is not done."""
+        """Take no more, wait so long for what was given; returns how much of it is not done.
+
+        What has begun is not stopped, what has not begins no more.
+        """
         until = time.monotonic() + seconds
         with self._change:
+            if self._ending:
+                return self._count
             self._ending = True
             self._change.notify_all()
             while self._count and (left := until - time.monotonic()) > 0:

@@ -79,7 +79,7 @@ class Webhook:
                 self._connection.close()
 
     def close(self) -> None:
-        """End the connection. One that a thread reads from is only shut down: that wakes the thread, which closes it."""
+        """End the connection. One that a thread reads from is shut down: that wakes the thread, which closes it."""
         self._closed = True
         with suppress(OSError):
             if self._connection.sock is not None:

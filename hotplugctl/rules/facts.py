@@ -141,6 +141,12 @@ def _plain(hint: Any) -> type:
     return origin if isinstance(origin, type) else object
 
 
+def is_fact(name: str) -> bool:
+    """Is it a name that rules may use: one of `names`, or any key below a mapping?"""
+    known = names()
+    return name in known or any(known.get(name[:i]) is dict for i in range(len(name)) if name[i] == ".")
+
+
 NOWHERE = Surroundings()
 NO_PORT = Unknown("the port above it is not known", Kind.NOT_CAPTURED)
 NO_SLOT = Unknown("its slot was not captured", Kind.NOT_CAPTURED)

@@ -65,10 +65,9 @@ def _fact_name(problems: Problems, node: Node) -> Any:
     value = text(problems, node)
     if value is BAD:
         return BAD
-    known = facts.names()
-    if value in known or any(known.get(value[:i]) is dict for i in range(len(value)) if value[i] == "."):
-        return value
-    return problems.add(node, f"no fact named {value}{near(value, known)}")
+    return value if facts.is_fact(value) else problems.add(
+        node, f"no fact named {value}{near(value, facts.names())}"
+    )
 
 
 def _fact(problems: Problems, node: Node) -> Any:

@@ -25,7 +25,7 @@ LAYERS = ("hardware", "driver", "runtime", "application", "harmless")
 
 def rules(extra: Sequence[Path] = ()) -> tuple[Rule, ...]:
     """The shipped rules, and those of the files in `extra`; one of the same id there takes a shipped one's place."""
-    own = load_rules(extra) if extra else ()
+    own = load_rules(extra, examples=True) if extra else ()
     taken = {rule.id for rule in own}
     return (*(rule for rule in _shipped_rules() if rule.id not in taken), *own)
 
@@ -78,9 +78,12 @@ def compile_taxonomy() -> str:
     return _dump(_plain_taxonomy())
 
 
-def load_rules(files: Iterable[Path]) -> tuple[Rule, ...]:
-    """The rules of YAML files. Raises one HotplugError (usage) that names every error as `file:line: rule ID: ...`."""
-    return tuple(rule_from(plain, where) for plain, where in _read_rules(files))
+def load_rules(files: Iterable[Path], *, examples: bool = False) -> tuple[Rule, ...]:
+    """The rules of YAML files. Raises one HotplugError (usage) that names every error as `file:line: rule ID: ...`.
+
+    `examples`: a rule whose own examples do not come out as they say is an error too.
+    """
+    return tuple(rule_from(plain, where) for plain, where in _read_rules(files, examples=examples))
 
 
 def load_profiles(files: Iterable[Path]) -> tuple[Profile, ...]:
@@ -119,7 +122,7 @@ def _plain_taxonomy() -> Mapping[str, Any]:
     return load_taxonomy(DATA / "taxonomy.yaml")
 
 
-def _read_rules(files: Iterable[Path]) -> list[tuple[dict[str, Any], str]]:
+def _read_rules(files: Iterable[Path], *, examples: bool = False) -> list[tuple[dict[str, Any], str]]:
     """Plain rules, each with the file it came from; all errors of all files are raised together."""
     from .schema import RULES, rule_shape
     from .shapes import BAD, Problems, compose, items, near, one_of, pairs, text
@@ -158,9 +161,24 @@ def _read_rules(files: Iterable[Path]) -> list[tuple[dict[str, Any], str]]:
             first.setdefault(name, path.name)
             if plain is not BAD:
                 found.append((plain, path.name))
+                if examples:
+                    _check_examples(problems, node, rule_from(plain, path.name))
             problems.about = ""
     problems.check("rules")
     return found
+
+
+def _check_examples(problems: Problems, node: Node, rule: Rule) -> None:
+    """Note each example of a well-formed rule that does not come out as it says, at its own line."""
+    import yaml
+
+    from .examples import wrong
+    from .shapes import pairs
+
+    shown = pairs(problems, (pairs(problems, node) or {})["examples"][1]) or {}
+    for kind, number, what in wrong(rule, profiles()):
+        place = shown[kind][1]
+        problems.add(place.value[number] if isinstance(place, yaml.SequenceNode) else place, what)
 
 
 def _id_of(node: Node) -> str:

@@ -30,6 +30,7 @@ class LiveSource:
         subsystems = {*SUBSYSTEMS, *(name for profile in profiles for name in profile.classes)}
         self._waiting = Waiting()
         self._checked = False
+        self._stopped = False
         self._events: dict[str, KernelEvents | UdevEvents] = {}
         self.gaps: list[str] = []
         if source in ("auto", "kernel"):
@@ -66,7 +67,8 @@ class LiveSource:
             lost += overwritten
         offset = self._log.offset if self._log is not None else None
         checked, self._checked = self._checked, False
-        return Wake(self._waiting.now(), time.time(), tuple(events), text, offset or 0.0, lost, checked)
+        return Wake(
+            self._waiting.now(), time.time(), tuple(events), text, offset or 0.0, lost, checked, self._stopped)
 
     def now(self) -> float:
         """Monotonic seconds, the clock of every wake-up."""
@@ -75,6 +77,11 @@ class LiveSource:
     def checked(self) -> None:
         """A health check has ended: wake the loop. From any thread."""
         self._checked = True
+        self._waiting.wake()
+
+    def stop(self) -> None:
+        """Say no more than what has come so far. From any thread."""
+        self._stopped = True
         self._waiting.wake()
 
     def close(self) -> None:

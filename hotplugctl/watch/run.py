@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from typing import TextIO
 
-from .. import config, probe
+from .. import config, opened, probe
 from ..diagnose import diagnose
 from ..errors import Exit, HotplugError
 from ..look import Look
@@ -26,7 +26,7 @@ from .scene import Scene
 class Asked:
     """What the command line asked for; times in seconds."""
 
-    subject: Subject
+    subject: Subject = field(default_factory=Subject)
     until: State | None = None
     count: int | None = None
     timeout_s: float | None = None
@@ -40,8 +40,8 @@ def follow(look: Callable[[], Look], asked: Asked, settings: config.Settings, te
            warn: Callable[[str], None]) -> Exit:
     """Follow the machine, or a recorded run, until it ends; `tell` gets each Change that concerns the subject."""
     ending = Ending(asked.subject, asked.until, asked.count)
-    with _watching(look, asked, settings, warn) as watch:
-        for change in watch.changes():
+    with closing(opened_watch(asked, settings, warn, look)) as found:
+        for change in found.watch.changes():
             narrowed = _narrowed(change, asked.subject)
             if narrowed is None:
                 continue
@@ -69,16 +69,53 @@ def _narrowed(change: Change, subject: Subject) -> Change | None:
     return change if subject.concerns(change) else None
 
 
-@contextmanager
-def _watching(
-    look: Callable[[], Look], asked: Asked, settings: config.Settings, warn: Callable[[str], None]
-) -> Iterator[Watch]:
+@dataclass
+class Opened:
+    """A watch that can be followed, and what has to be closed after it."""
+
+    watch: Watch
+    source: LiveSource | None = None
+    checks: Checks | None = None
+    recording: Recording | None = None
+
+    def look(self) -> tuple[Device, ...]:
+        """The devices, read afresh; of a replay, as they were at the moment that was played last."""
+        scene = self.watch.scene
+        fresh = Scene(scene.host, scene.settings, scene.profiles)
+        fresh.everything()
+        if fresh.seen is not None and scene.seen is not None:
+            fresh.seen.checked.update(scene.seen.checked)
+            fresh.everything()
+        return tuple(fresh.devices.values())
+
+    def stop(self) -> None:
+        """End the watch at its next wake-up, which is now. From any thread."""
+        if self.source is not None:
+            self.source.stop()
+
+    def close(self) -> None:
+        """Release everything."""
+        if self.recording is not None:
+            self.recording.finish()
+            self.recording.file.close()
+        if self.checks is not None:
+            self.checks.close()
+        if self.source is not None:
+            self.source.close()
+
+
+def opened_watch(
+    asked: Asked, settings: config.Settings, warn: Callable[[str], None], look: Callable[[], Look] | None = None
+) -> Opened:
+    """Open what is watched: this machine (as `look` sees it), or a recorded run.
+
+    Raises HotplugError when it cannot be listened to.
+    """
     if asked.replay is not None:
         played = replay(asked.replay)
-        yield Watch(Scene(played.host, settings, played.profiles), played, NoChecks(), limits(settings), root_cause,
-                    boot=played.boot)
-        return
-    seen = look()
+        scene = Scene(played.host, settings, played.profiles)
+        return Opened(Watch(scene, played, NoChecks(), limits(settings), root_cause, boot=played.boot))
+    seen = look() if look is not None else opened.look_at("/", settings, redact=False)
     source = LiveSource(seen.host, seen.profiles, asked.source)
     for gap in source.gaps:
         warn(gap)
@@ -86,25 +123,15 @@ def _watching(
     scene = Scene(seen.host, settings, seen.profiles)
     boot = kernel.boot_id(seen.host)
     ends = [after for after in (asked.timeout_s, asked.for_s) if after is not None and after != float("inf")]
-    watch = Watch(
+    found = Opened(Watch(
         scene, source, checks, limits(settings), root_cause, boot=boot if isinstance(boot, str) else "",
         deadline=source.now() + min(ends) if ends else None,
-    )
-    try:
-        if asked.record is None:
-            yield watch
-        else:
-            with _new_file(asked.record) as file:
-                recording = Recording(source, scene, file)
-                recording.header(watch.boot)
-                watch.source = recording
-                try:
-                    yield watch
-                finally:
-                    recording.finish()
-    finally:
-        checks.close()
-        source.close()
+    ), source, checks)
+    if asked.record is not None:
+        found.recording = Recording(source, scene, _new_file(asked.record))
+        found.recording.header(found.watch.boot)
+        found.watch.source = found.recording
+    return found
 
 
 def _new_file(path: str) -> TextIO:
