@@ -181,7 +181,7 @@ def watch(
     """Follow devices as they come and go."""
     from . import config, select
     from .output import changes as views
-    from .watch import ending, run
+    from .watch import ending, outlets, run
 
     filters = select.Filters(vendor or (), state or (), slot or (), numa or (), label or ())
     asked = run.Asked(
@@ -189,6 +189,9 @@ def watch(
         until=ending.state(until) if until else None, count=count,
         timeout_s=duration(timeout, "--timeout") if timeout else None,
         for_s=duration(for_, "--for") if for_ else None, source=source, record=record, replay=replay,
+        batch_s=duration(batch, "--batch") if batch else None,
+        outlets=outlets.Wanted(
+            sinks=tuple(sink or ()), metrics_file=metrics_file, labels_file=labels_file, command=exec_),
     )
     _only_live(common, replay)
     return run.follow(

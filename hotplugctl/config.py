@@ -163,7 +163,9 @@ def _read(path: Path) -> dict[str, Any]:
         )),
         "slots": shapes.map_of(text),
         "warmup": shapes.record({"argv": shapes.list_of(text), "timeout": shapes.duration}, required=("argv",)),
-        "sinks": shapes.list_of(shapes.record({"url": text}, required=("url",))),
+        "sinks": shapes.list_of(shapes.record(
+            {"url": text, "ca": text, "token_file": text, "options": shapes.map_of(text)}, required=("url",)
+        )),
         "hooks": text,
         "scheduler": shapes.one_of(*_WORDS["scheduler"]),
         "spool": text,

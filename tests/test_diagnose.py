@@ -410,7 +410,7 @@ def test_failure_lines_that_no_rule_knows_are_counted_quoted_and_named() -> None
     ("device_boot_timeout", "{}\nNVRM: GPU 0000:3b:00.0: RmInitAdapter failed! (0x62:0x65:1860)"),
 ])
 def test_a_processor_that_falls_silent_failed_to_boot_only_while_it_was_booting(cause: str, log: str) -> None:
-    silent = "NVRM: Xid (PCI:0000:3b:00): 119, pid=41, name=python3, Timeout after 6s of waiting for RPC response from GSP!"
+    silent = "NVRM: Xid (PCI:0000:3b:00): 119, pid=41, name=python3, Timeout after 6s of waiting for RPC response!"
     assert answer(of_texts(log.format(silent))) == (cause, GPU)
 
 

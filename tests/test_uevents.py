@@ -88,6 +88,36 @@ def mine(heard: Heard, announcer: Announcer) -> list[Uevent]:
     return [event for event in heard.events if event.properties.get("SYNTH_UUID") == announcer.uuid]
 
 
+def until(condition: Callable[[], object], seconds: float = 120) -> None:
+    """Long, because udevd works off every storm on the machine first, those of other namespaces too."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def collect(events: KernelEvents | UdevEvents, announcer: Announcer, count: int = 1) -> list[Uevent]:
+    """The announcer's own events: another process may be announcing too."""
+    found: list[Uevent] = []
+
+    def enough() -> bool:
+        found.extend(mine(events.read(), announcer))
+        return len(found) >= count
+
+    until(enough)
+    return found
+
+
+def hear_again(events: KernelEvents | UdevEvents, announcer: Announcer) -> None:
+    """Announce until it is heard: a tiny buffer may be full of somebody else's events for a while."""
+    def heard() -> bool:
+        announcer.say(AGAIN=1)
+        time.sleep(0.02)
+        return any("SYNTH_ARG_AGAIN" in event.properties for event in mine(events.read(), announcer))
+
+    until(heard)
+
+
 @pytest.fixture
 def announcer() -> Iterator[Announcer]:
     with Announcer() as announcer:
@@ -107,7 +137,7 @@ def test_an_event_is_heard_with_its_arguments_and_its_time(announcer: Announcer,
     with listening("mem", "pci", filtered=filtered) as events:
         assert events.filtered is filtered
         before = announcer.say(N=1, SLOT="0000b3")
-        event, = mine(events.read(), announcer)
+        event, = collect(events, announcer)
         assert (event.action, event.subsystem, event.group) == ("change", "mem", "kernel")
         assert event.devpath == "/devices/virtual/mem/null"
         assert event.properties["SYNTH_ARG_SLOT"] == "0000b3"
@@ -143,11 +173,15 @@ def test_a_read_ends_at_its_limit_and_the_next_goes_on(announcer: Announcer) -> 
     with listening("mem") as events:
         for number in range(25):
             announcer.say(N=number)
-        numbers = []
-        for _ in range(100):
+        numbers: list[str] = []
+
+        def all_read() -> bool:
             heard = events.read(limit=10)
             assert heard.seen <= 10
-            numbers += [event.properties["SYNTH_ARG_N"] for event in mine(heard, announcer)]
+            numbers.extend(event.properties["SYNTH_ARG_N"] for event in mine(heard, announcer))
+            return len(numbers) >= 25
+
+        until(all_read)
         assert numbers == [str(number) for number in range(25)], "each once, in order"
 
 
@@ -162,9 +196,7 @@ def test_what_was_sent_is_either_heard_or_counted_as_lost(announcer: Announcer) 
         heard = events.read()
         assert heard.lost > 1000
         assert len(heard.events) + heard.lost >= 2000  # more where another process announces too
-        announcer.say(N=1)
-        heard = events.read()
-        assert (len(mine(heard, announcer)), heard.lost) == (1, 0), "and it goes on as if nothing had been"
+        hear_again(events, announcer)
 
 
 @announced
@@ -228,14 +260,16 @@ def inside_forged() -> None:
         both = (filtered, plain)
         sender.bind((0, 0))
         sender.sendto(message(), (0, 1))
-        assert [events.read() for events in both] == [Heard([], 0, 1)] * 2, "an event of another process"
+        assert filtered.read() == Heard([], 0, 1), "an event of another process"
+        assert plain.read().events == []
         announce_as_owner(sender, message().replace(b"SEQNUM=4711\0", b"NAME=\xff\n\0"))
         for events in both:
             heard = events.read()
             assert [event.properties["NAME"] for event in heard.events] == ["\\xff\n"], "the owner announces a card"
         for hostile in (b"nonsense" * 4, b"add@/x\0" + b"A" * 1000, message()[:-20], b"\0" * 100, b"\xff" * 1000):
             announce_as_owner(sender, hostile)
-        assert plain.read() == Heard([], 5, 5)
+        heard = plain.read()
+        assert (heard.events, heard.lost) == ([], 5)
         heard = filtered.read()
         assert heard.lost == heard.seen
         assert not heard.events
@@ -270,25 +304,6 @@ def start_udevd() -> subprocess.Popen[bytes]:
     return process
 
 
-def until(condition: Callable[[], object], seconds: float = 120) -> None:
-    """Long, because udevd works off every storm on the machine first, those of other namespaces too."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
-def collect(events: UdevEvents, announcer: Announcer, count: int) -> list[Uevent]:
-    found: list[Uevent] = []
-
-    def enough() -> bool:
-        found.extend(mine(events.read(), announcer))
-        return len(found) >= count
-
-    until(enough)
-    return found
-
-
 with_udevd = pytest.mark.skipif(not NAMESPACES or not UDEVD.exists(), reason=f"needs root and {UDEVD}")
 
 
@@ -303,8 +318,8 @@ def inside_order() -> None:
         assert isinstance(udev, UdevEvents)
         assert isinstance(other, UdevEvents)
         announcer.say(N=7)
-        first, = mine(kernel.read(), announcer)
-        second, = collect(udev, announcer, 1)
+        first, = collect(kernel, announcer)
+        second, = collect(udev, announcer)
         assert (second.seq, second.action, second.subsystem, second.devpath, second.group) == (
             first.seq, first.action, first.subsystem, first.devpath, "udev")
         assert first.at < second.at < time.monotonic()
@@ -331,14 +346,11 @@ def inside_overflow() -> None:
         heard = small.read()
         assert heard.lost > 1000
         assert len(heard.events) + heard.lost >= 2000
-        assert small.read() == Heard([], 0, 0)
-        announcer.say(N=1)
-        assert collect(small, announcer, 1)[0].properties["SYNTH_ARG_N"] == "1"
+        hear_again(small, announcer)
         first.terminate()
         first.wait()
         second = start_udevd()
-        announcer.say(N=2)
-        assert collect(small, announcer, 1)[0].properties["SYNTH_ARG_N"] == "2"
+        hear_again(small, announcer)
         second.terminate()
         second.wait()
 

@@ -74,13 +74,12 @@ def timeline(heard: Mapping[str, Sequence[Hit]], rules: Sequence[Rule], places: 
         for place in places for hits in place.heard.values() for hit in hits
     }
     moments: dict[int, Moment] = {}
-    for pattern, hits in heard.items():
-        for hit in hits:
-            if pattern in meaning and hit.order not in moments:
-                line = hit.line
-                moments[hit.order] = Moment(
-                    line.time, line.monotonic, line.source, line.line, line.text, owner.get(hit.order), meaning[pattern]
-                )
+    for pattern, means in meaning.items():          # the rules' order: the first to know a line says what it means
+        for hit in heard.get(pattern, ()):
+            line = hit.line
+            moments.setdefault(hit.order, Moment(
+                line.time, line.monotonic, line.source, line.line, line.text, owner.get(hit.order), means
+            ))
     return tuple(moments[order] for order in sorted(moments))[:_MOST_MOMENTS]
 
 

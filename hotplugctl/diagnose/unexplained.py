@@ -18,8 +18,9 @@ _FINE = re.compile(
     r"\b(?:no|0|without|clear(?:ed)?|recovered from) (?:\w+ )?(?:errors?|failures?|faults?)\b", re.IGNORECASE
 )
 # The kernel itself is in trouble; whether a card's driver is concerned the report's stack tells.
-_STUCK = re.compile(
-    r"blocked for more than \d+ seconds|soft lockup|hard LOCKUP|detected stall|\bOops\b|\bBUG: |general protection fault"
+_STUCK = (
+    "blocked for more than", "soft lockup", "hard LOCKUP", "detected stall", "Oops: ", "BUG: ",
+    "general protection fault",
 )
 _STACK = ("pciehp", "local_pci_probe", "pci_device_remove")     # frames that concern any card
 _REPORT = 60        # lines, and within seconds of its first
@@ -41,11 +42,19 @@ def unexplained(
     settled = settled or {place.address: last for place, last in places}
     drivers = {name for place, _ in places if place.profile is not None for name in place.profile.drivers}
     frames = re.compile("|".join(map(re.escape, (*_STACK, *sorted(drivers)))))
+
+    def counts(line: LogLine, order: int) -> bool:
+        text = line.text
+        if any(word in text for word in _STUCK):        # rules know such a line together with its stack only
+            return order > max(settled.values(), default=-1) and _names(lines, order, frames)
+        # What it concerns is told faster than what it says.
+        return order not in known and _concerns(line, order, settled) and bool(
+            _FAILURE.search(text) and not _FINE.search(text)
+        )
+
     return tuple(
         line for order, line in enumerate(lines)
-        if order not in known and (line.priority is None or line.priority <= _WARNING)
-        and ((_FAILURE.search(line.text) and not _FINE.search(line.text) and _concerns(line, order, settled))
-             or (_STUCK.search(line.text) and _names(lines, order, frames) and order > max(settled.values(), default=-1)))
+        if (line.priority is None or line.priority <= _WARNING) and counts(line, order)
     )
 
 

@@ -158,8 +158,10 @@ def _listener(subject: Subject) -> Answer:
 
 
 STATIONS: Sequence[tuple[str, Layer, Callable[[Subject], Answer]]] = (
-    ("presence", Layer.HARDWARE, _slot_bit("presence", "presence", "the slot reports a card", "the slot reports no card")),
-    ("latch", Layer.HARDWARE, _slot_bit("latch_open", "latch", "the latch is closed", "the latch is open", wanted=False)),
+    ("presence", Layer.HARDWARE,
+     _slot_bit("presence", "presence", "the slot reports a card", "the slot reports no card")),
+    ("latch", Layer.HARDWARE,
+     _slot_bit("latch_open", "latch", "the latch is closed", "the latch is open", wanted=False)),
     ("power", Layer.HARDWARE, _power),
     ("link", Layer.HARDWARE, _link),
     ("enumeration", Layer.HARDWARE, _enumeration),

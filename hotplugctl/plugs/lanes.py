@@ -13,7 +13,8 @@ MOST_WAITING = 1000
 class Lanes:
     """Threads that do what they are given. One lane does one thing at a time, in the order given.
 
-    Work must not raise. The threads are daemons: work that hangs keeps neither another lane (while a thread is left) nor the end of the process.
+    Work must not raise. The threads are daemons: work that hangs does not keep the process, nor another lane while a
+    thread is left.
     """
 
     def __init__(self, name: str, threads: int) -> None:

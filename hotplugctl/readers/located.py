@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from ..model import LogLine
 
@@ -18,6 +17,8 @@ _SHORT = re.compile(
     r"([0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7])(?![\w.:])"
 )
 _SLOT = re.compile(r"\b[Ss]lot ?[(\[]([^)\]]{1,32})[)\]]")
+# Every form of an address holds this, or `pci_`; most lines hold neither.
+_HINT = re.compile(r":[0-9a-fA-F]{2}[:.]")
 # A port speaks of the card below it: these name it.
 _SPOKEN_OF = re.compile(rf"(?:received from|received:|pci function|[Dd]evice|for) ({_ADDRESS})")
 
@@ -27,11 +28,13 @@ def located(line: LogLine) -> LogLine:
     text = line.text
     if ":" not in text and "_" not in text and "lot" not in text:
         return line
-    address, also = _address_in(text)
+    address, also = _address_in(text) if _HINT.search(text) or "pci_" in text else (None, ())
     slot = _SLOT.search(text) if "lot" in text else None
     if address is None and slot is None:
         return line
-    return replace(line, address=address, slot=slot[1] if slot else None, also=also)
+    return LogLine(         # five times as fast as replace(), and a log has a hundred thousand lines
+        line.source, line.line, text, line.monotonic, line.time, line.priority, address, slot[1] if slot else None, also
+    )
 
 
 def _address_in(text: str) -> tuple[str | None, tuple[str, ...]]:

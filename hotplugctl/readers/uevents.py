@@ -100,10 +100,10 @@ class KernelEvents:
             _enlarge(self._socket, buffer)
             self.filtered = filtered and _attach(self._socket, subsystems)
             self._socket.bind((0, KERNEL_GROUP))
+            self._losses = Losses(self._socket)
         except OSError:
             self._socket.close()
             raise
-        self._losses = Losses(self._socket)
 
     @classmethod
     def open(cls, subsystems: Collection[str]) -> KernelEvents | Unknown:

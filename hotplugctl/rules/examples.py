@@ -73,7 +73,7 @@ def _profile(example: Mapping[str, Any], profiles: Sequence[Profile]) -> Profile
     if "profile_id" in example:
         return next((profile for profile in profiles if profile.id == example["profile_id"]), None)
     if "profile" in example:
-        own = {key: tuple(value) for key, value in example["profile"].items()}
+        own: dict[str, Any] = {key: tuple(value) for key, value in example["profile"].items()}
         return Profile(id="example", name="Example", match=Match(), **own)
     return None
 

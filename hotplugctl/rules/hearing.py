@@ -7,6 +7,7 @@ only on lines that hold one of the fixed texts that it cannot match without.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -45,17 +46,48 @@ def hear(rules: Iterable[Rule], lines: Sequence[LogLine]) -> dict[str, list[Hit]
         compiled[pattern], needed = _compiled(pattern)
         for fixed in needed:
             by_text.setdefault(fixed, []).append(pattern)
-    texts = list(by_text.items())
+    sieve = _Sieve(by_text)
     heard: dict[str, list[Hit]] = {}
     for order, line in enumerate(lines):
         content = line.text
-        folded = content.casefold()
-        for pattern in {p for fixed, patterns in texts if fixed in folded for p in patterns}:
+        for pattern in sieve.candidates(content.casefold()):
             match = compiled[pattern].search(content)
             if match is not None:
                 groups = {key: value for key, value in match.groupdict().items() if value is not None}
                 heard.setdefault(pattern, []).append(Hit(line, order, groups))
     return heard
+
+
+class _Sieve:
+    """Finds which of some hundred fixed texts stand in a line, without looking for each of them.
+
+    Each text is filed under four of its characters; a line's own fours tell which texts are worth looking for.
+    """
+
+    def __init__(self, by_text: Mapping[str, Sequence[str]]) -> None:
+        common = Counter(four for fixed in by_text for four in _fours(fixed))
+        self.short = [(fixed, patterns) for fixed, patterns in by_text.items() if len(fixed) < _FOUR]
+        self.filed: dict[str, list[tuple[str, Sequence[str]]]] = {}
+        for fixed, patterns in by_text.items():
+            if len(fixed) >= _FOUR:
+                key = min(_fours(fixed), key=lambda four: (common[four], four))
+                self.filed.setdefault(key, []).append((fixed, patterns))
+
+    def candidates(self, folded: str) -> set[str]:
+        """The patterns that a line may match."""
+        found = {p for fixed, patterns in self.short if fixed in folded for p in patterns}
+        for key in self.filed.keys() & _fours(folded):
+            for fixed, patterns in self.filed[key]:
+                if fixed in folded:
+                    found.update(patterns)
+        return found
+
+
+_FOUR = 4
+
+
+def _fours(text: str) -> set[str]:
+    return {text[i:i + _FOUR] for i in range(len(text) - _FOUR + 1)}
 
 
 def must_hear(when: Mapping[str, Any]) -> frozenset[str] | None:

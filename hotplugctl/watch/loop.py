@@ -73,6 +73,7 @@ class Watch:
     limits: Limits
     diagnose: Callable[[Scene, Device], Finding | None]
     boot: str = ""
+    batch_s: float = BATCH_S
     deadline: float | None = None     # monotonic seconds at which the watch ends by itself
     tracks: dict[str, Track] = field(default_factory=dict)
     lines: dict[str, list[LogLine]] = field(default_factory=dict)
@@ -213,7 +214,7 @@ class Watch:
 
     def _batch_of(self, now: float) -> str:
         name, began, last = self._batch
-        if now - last > BATCH_S or now - began > LONGEST_BATCH_S:
+        if now - last > self.batch_s or now - began > max(LONGEST_BATCH_S, self.batch_s):
             name, began = hashlib.sha256(f"{self.boot}|batch|{now:.6f}".encode()).hexdigest()[:12], now
         self._batch = (name, began, now)
         return name

@@ -15,7 +15,7 @@ from ..model import LADDER, Budget, ChangeKind, Device, Errors, State
 
 FLAPS = 3            # departures by surprise within FLAP_WINDOW_S: said once, until it has been quiet that long
 FLAP_WINDOW_S = 120.0
-LEAVING_S = 10.0     # so long a card whose removal has begun is not judged: it is half there, and looks like a failure
+LEAVING_S = 5.0      # so long a card whose removal has begun is not judged: it is half there, and looks like a failure
 QUEUE_S = 10.0       # the kernel brings up one slot after the other: a card that waits for its turn is not late
 BUTTON_S = 5.0       # pciehp waits that long after a press (drivers/pci/hotplug/pciehp_ctrl.c)
 
@@ -64,6 +64,8 @@ class Track:
     leaving: float | None = None
     surprise: tuple[str, ...] = ()
     seated: bool = False             # off the bus, and still in its slot
+    former: Device | None = None     # the card that was here before, to tell an exchange once the new one is known
+    replaces: Mapping[str, Any] | None = None
     departures: tuple[float, ...] = ()
     flapping: bool = False
 
@@ -130,6 +132,7 @@ def _came(
     new = Track(
         key, device, since, queued, _reached({}, None, device, since, now, signs),
         departures=track.departures if track is not None else (), flapping=track is not None and track.flapping,
+        former=gone,
     )
     said = [Move(
         ChangeKind.ADDED, device, gone.state if gone is not None else State.ABSENT, device.state,
@@ -142,14 +145,17 @@ def _came(
 
 def _passed(track: Track, device: Device, before: State) -> Move:
     """The rung below READY, for a card that was seen only beyond it."""
-    return Move(ChangeKind.PROGRESS, device, before, State.INITIALISED, timings=_timings(track))
+    below = replace(device, state=State.INITIALISED, rung=State.INITIALISED)
+    return Move(ChangeKind.PROGRESS, below, before, State.INITIALISED, timings=_timings(track), replaces=track.replaces)
 
 
 def _stayed(track: Track, device: Device, signs: Signs, now: float, limits: Limits) -> tuple[Track, list[Move]]:
     before = track.device
     if before.address is None and device.address is not None:   # now the bus shows it, and its own time begins
         since = min(signs.enumerated, now) if signs.enumerated is not None else now
-        track = replace(track, since=since, queued=max(0.0, since - track.since), stages={}, late=False)
+        other = _other_card(track.former, device) if track.former is not None else None
+        track = replace(
+            track, since=since, queued=max(0.0, since - track.since), stages={}, late=False, replaces=other)
     stages = _reached(track.stages, before if track.stages else None, device, track.since, now, signs)
     new = replace(
         track, device=device, stages=stages, surprise=(*track.surprise, *signs.surprise),
@@ -159,6 +165,8 @@ def _stayed(track: Track, device: Device, signs: Signs, now: float, limits: Limi
         if now - new.leaving < LEAVING_S and signs.button_cancel is None:
             return replace(new, device=replace(before, errors=device.errors)), []
         new = replace(new, leaving=None, surprise=())
+    if new.expecting_removal and signs.button_cancel is None and _rung(device) < _rung(before):
+        return replace(new, device=replace(before, errors=device.errors)), []     # on its way out, as announced
     said: list[Move] = []
     if signs.button_off is not None and (signs.button_cancel or 0.0) <= signs.button_off:
         new = replace(new, expecting_removal=True)
@@ -176,7 +184,10 @@ def _stayed(track: Track, device: Device, signs: Signs, now: float, limits: Limi
     climbed = _rung(device) > _rung(before) and device.state is not State.READY
     lacks_other = not said and not new.settled and device.missing != before.missing and device.state is before.state
     if climbed or lacks_other:
-        said.append(Move(ChangeKind.PROGRESS, device, before.state, device.state, timings=_timings(new)))
+        said.append(Move(
+            ChangeKind.PROGRESS, device, before.state, device.state, timings=_timings(new), replaces=new.replaces))
+    if said:
+        new = replace(new, replaces=None)     # said once
     return _judged(new, device, signs, now, limits, said, before=before)
 
 

@@ -17,7 +17,8 @@ from ..rules import load
 from .checks import Checks, NoChecks
 from .ending import Ending, Subject
 from .live import LiveSource
-from .loop import Watch, limits
+from .loop import BATCH_S, Watch, limits
+from .outlets import Outlets, Wanted
 from .runs import Recording, replay
 from .scene import Scene
 
@@ -34,18 +35,24 @@ class Asked:
     source: str = "auto"
     record: str | None = None
     replay: str | None = None
+    batch_s: float | None = None
+    outlets: Wanted = field(default_factory=Wanted)
 
 
 def follow(look: Callable[[], Look], asked: Asked, settings: config.Settings, tell: Callable[[Change], None],
            warn: Callable[[str], None]) -> Exit:
     """Follow the machine, or a recorded run, until it ends; `tell` gets each Change that concerns the subject."""
     ending = Ending(asked.subject, asked.until, asked.count)
-    with closing(opened_watch(asked, settings, warn, look)) as found:
+    with closing(opened_watch(asked, settings, warn, look)) as found, closing(
+        Outlets(asked.outlets, settings, found.watch.scene.host.name, tell, warn)
+    ) as outlets:
+        scene = found.watch.scene
         for change in found.watch.changes():
             narrowed = _narrowed(change, asked.subject)
             if narrowed is None:
                 continue
-            tell(narrowed)
+            paths = {slot.name: slot.path for slot in scene.slots if isinstance(slot.path, str)}
+            outlets.hand_over(narrowed, paths, tuple(scene.devices.values()))
             code = ending.after(narrowed)
             if code is not None:
                 return code
@@ -126,6 +133,7 @@ def opened_watch(
     found = Opened(Watch(
         scene, source, checks, limits(settings), root_cause, boot=boot if isinstance(boot, str) else "",
         deadline=source.now() + min(ends) if ends else None,
+        batch_s=BATCH_S if asked.batch_s is None else asked.batch_s,
     ), source, checks)
     if asked.record is not None:
         found.recording = Recording(source, scene, _new_file(asked.record))

@@ -59,7 +59,7 @@ def _from_uevent(event: Uevent, heard: Heard, place: Place) -> None:
     if key is None:
         return
     signs = heard.of(key)
-    if event.subsystem == "pci" and event.action in ("unbind", "remove"):
+    if event.action in ("unbind", "remove"):     # a node that goes is the first sign of a driver that is leaving
         signs = replace(signs, leaving=signs.leaving if signs.leaving is not None else event.at)
     if event.subsystem == "pci" and event.action == "add":
         signs = replace(signs, enumerated=signs.enumerated if signs.enumerated is not None else event.at)
