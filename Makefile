@@ -5,13 +5,15 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help demo test quick lab generate packages clean
+.PHONY: help demo test quick lab bench soak generate packages clean
 
 help:
 	@echo "make demo      set up, and diagnose a failed hot-plug on the captured machine that ships"
 	@echo "make test      set up, and pass every test, the lab's real kernel included"
 	@echo "make quick     the tests without the lab"
 	@echo "make lab       a shell in a guest with real PCIe hot-plug, and cards to plug, pull and break"
+	@echo "make bench     figures: events, latency, memory"
+	@echo "make soak      the lab with long counts"
 	@echo "make generate  write what is generated: man pages, completions, schemas, compiled rules"
 
 # The main job, on a captured machine: which accelerators are there, and why did one fail?
@@ -29,6 +31,14 @@ quick: $(STAMP)
 
 lab: packages $(STAMP)
 	$(BIN)/python -m tests.lab
+
+# Figures, asserted nowhere: machines are noisy. Needs root and udevadm.
+bench: packages $(STAMP)
+	$(BIN)/python -m tests.bench
+
+# The long counts of the lab.
+soak: packages $(STAMP)
+	HOTPLUGCTL_CYCLES=100 HOTPLUGCTL_REQUIRE_LAB=1 $(BIN)/python -m pytest -s tests/lab
 
 generate: $(STAMP)
 	$(BIN)/python -m tests.generate

@@ -15,6 +15,7 @@ STDLIB_ONLY_OURS = {"errors", "model"}
 PURE: dict[str, set[str]] = {
     "model": set(), "errors": set(), "lifecycle": set(), "notes": set(), "select": set(),
     "readers/header.py": set(), "readers/registers.py": set(), "readers/capabilities.py": {"readers"},
+    "readers/uevent_filter.py": set(),
     "rules/judge.py": {"rules"}, "rules/facts.py": {"rules"}, "diagnose": {"diagnose", "rules"},
     "watch/moves.py": set(), "watch/signs.py": {"watch"}, "watch/ending.py": {"watch", "select"},
     "output/documents.py": {"output", ""}, "output/changes.py": {"output"},

@@ -617,6 +617,7 @@ def test_an_address_at_which_nothing_is_is_told_so(machine: MachineTree, lines: 
     found = of_machine(machine, GPU)
     assert (found.verdict, {one.state for one in found.layers}) == ("unknown", {"unknown"})
     assert any(f"nothing is at {GPU}" in check.because for check in found.checks)
+    assert not any("this card" in check.because for check in found.checks)
     assert any(f"nothing is at {GPU}" in command for command in found.collect_next)
 
 

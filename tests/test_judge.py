@@ -9,7 +9,7 @@ import pytest
 
 from hotplugctl.model import Driver, Kind, Link, LogLine, Probed, Rule, Trit, Unknown
 from hotplugctl.readers.logs import read_log
-from hotplugctl.rules.hearing import fixed_texts, hear, must_hear
+from hotplugctl.rules.hearing import Sieve, fixed_texts, hear, must_hear
 from hotplugctl.rules.judge import NO_LOG, Judgement, Subject, judge
 
 DENIED = Unknown("needs root", Kind.DENIED)
@@ -142,3 +142,10 @@ def test_a_rule_that_hears_nothing_it_must_hear_is_not_judged(
     when: Mapping[str, Any], patterns: set[str] | None
 ) -> None:
     assert must_hear(when) == patterns
+
+
+def test_the_sieve_finds_just_the_texts_that_stand_in_a_line() -> None:
+    texts = ["slot(", "slot(3): card", "xid", "a", "power fault", "power fau", "fault on", "", "lt o"]
+    sieve = Sieve({text: [text] for text in texts})
+    for line in ("pciehp: slot(3): card present", "power fault on slot", "xi", "xid", "", "a", "power fau", "lt o"):
+        assert sieve.candidates(line) == {text for text in texts if text in line}, line

@@ -130,16 +130,22 @@ def _nodes(subject: Subject) -> Answer:
     if isinstance(nodes, Unknown):
         return Trit.UNKNOWN, nodes.why
     if not nodes:
-        expected = look_up(subject, "profile.expects_nodes") is True
-        return Trit.UNKNOWN, "no node of it was found" if expected else "not expected of this card: it makes no nodes"
+        return Trit.UNKNOWN, _without_nodes(subject, "no node of it was found")
     return Trit.YES, ", ".join(node.path for node in nodes)
+
+
+def _without_nodes(subject: Subject, missing: str) -> str:
+    """Why there is no node: nobody knows the card, its kind makes none, or it is missing."""
+    expected = look_up(subject, "profile.expects_nodes")
+    if expected is None:
+        return "no device was captured" if subject.device is None else "no profile says whether it makes nodes"
+    return missing if expected else "not expected of this card: it makes no nodes"
 
 
 def _permissions(subject: Subject) -> Answer:
     nodes = subject.device.nodes if subject.device is not None else None
     if not isinstance(nodes, tuple) or not nodes:
-        expected = look_up(subject, "profile.expects_nodes") is True
-        return Trit.UNKNOWN, "no node to look at" if expected else "not expected of this card: it makes no nodes"
+        return Trit.UNKNOWN, _without_nodes(subject, "no node to look at")
     groups = subject.profile.groups if subject.profile is not None else ()
     if not groups:
         return Trit.UNKNOWN, "not expected of this card: no group is known that should have its nodes"

@@ -46,7 +46,7 @@ def hear(rules: Iterable[Rule], lines: Sequence[LogLine]) -> dict[str, list[Hit]
         compiled[pattern], needed = _compiled(pattern)
         for fixed in needed:
             by_text.setdefault(fixed, []).append(pattern)
-    sieve = _Sieve(by_text)
+    sieve = Sieve(by_text)
     heard: dict[str, list[Hit]] = {}
     for order, line in enumerate(lines):
         content = line.text
@@ -58,7 +58,7 @@ def hear(rules: Iterable[Rule], lines: Sequence[LogLine]) -> dict[str, list[Hit]
     return heard
 
 
-class _Sieve:
+class Sieve:
     """Finds which of some hundred fixed texts stand in a line, without looking for each of them.
 
     Each text is filed under four of its characters; a line's own fours tell which texts are worth looking for.
