@@ -15,12 +15,7 @@ import typer
 from . import show
 from .cli import VERBS, app
 from .errors import Exit, HotplugError
-
-
-def main() -> None:
-    """The entry of the command line."""
-    sys.exit(run(sys.argv[1:]))
-
+from .options import Output
 
 # typer's own names for what a wrong command line raises: BadParameter is a UsageError is a ClickException.
 _USAGE: Any = typer.BadParameter.__mro__[1]
@@ -101,20 +96,21 @@ def _usage(words: list[str], error: Any) -> HotplugError:
 
 
 def _failed(words: list[str], error: HotplugError) -> int:
-    show.error(error, as_json=_asks_json(words))
+    show.error(error, _form(words))
     return error.exit
 
 
-def _asks_json(words: list[str]) -> bool:
-    """Was JSON asked for? Read from the words, since what failed may be their parsing."""
-    forms = [form.value for form in show.JSON]
-    spelt = {"--json", *(f"-o{form}" for form in forms), *(f"--output={form}" for form in forms)}
-    return (
-        not spelt.isdisjoint(words)
-        or any(option in ("-o", "--output") and form in forms for option, form in pairwise(words))
-        or os.environ.get("HOTPLUGCTL_OUTPUT") in forms
-    )
+def _form(words: list[str]) -> Output | None:
+    """The form asked for, read from the words, since what failed may be their parsing; None = some other."""
+    asked = [(option, form) for option, form in pairwise(words) if option in ("-o", "--output")]
+    spelt = [form for _, form in asked] + [word.split("=")[-1].removeprefix("-o") for word in words]
+    for form in show.JSON:
+        if form.value in spelt and (form.value not in words or any(form.value == value for _, value in asked)):
+            return form
+    if "--json" in words or os.environ.get("HOTPLUGCTL_OUTPUT") == "json":
+        return Output.json
+    return Output.jsonl if os.environ.get("HOTPLUGCTL_OUTPUT") == "jsonl" else None
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run(sys.argv[1:]))

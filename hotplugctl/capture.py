@@ -23,11 +23,27 @@ def profiles_of(host: Host) -> tuple[Profile, ...]:
     """The profiles that travelled in a bundle; none elsewhere."""
     manifest = host.manifest if isinstance(host, Bundle) else {}
     try:
-        return tuple(forms.profile_from(plain) for plain in manifest.get("profiles", ()))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        found = tuple(forms.profile_from(plain) for plain in manifest.get("profiles", ()))
+        for profile in found:
+            _check(profile)
+        return found
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         raise HotplugError(
             "cannot use the profiles of the bundle", why=str(error), hint="have it captured again", exit=Exit.UNKNOWN
         ) from error
+
+
+def _check(profile: Profile) -> None:
+    """What travelled as data is typed as the loader types what was authored. Raises ValueError or TypeError."""
+    words = [
+        profile.id, profile.name, *profile.drivers, *profile.passthrough, *profile.classes, *profile.nodes,
+        *profile.groups, *profile.models, *profile.models.values(),
+    ]
+    if not all(isinstance(word, str) for word in words):
+        raise TypeError("a word of a profile is no text")
+    names = [profile.index, profile.initialised.attribute if profile.initialised else None, *profile.classes]
+    if any(name is not None and ("/" in str(name) or str(name) in (".", "..")) for name in names):
+        raise ValueError("an attribute of a profile is no name")
 
 
 def recording(host: Host) -> Recorder:

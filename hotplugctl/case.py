@@ -65,7 +65,7 @@ def from_files(
         host=found.hosts[0] if found.hosts else "unknown", devices=found.devices, ports=found.ports,
         logs=found.logs, gaps=found.gaps, taken_at=iso_time(Live().now()),
     )
-    machine = _redacted(machine) if common.redact else machine
+    machine = _redacted(machine, found.hosts) if common.redact else machine
     for path in found.bundles:
         seen = opened.look_at(path, settings, redact=common.redact)
         profiles = tuple(seen.profiles)
@@ -87,16 +87,18 @@ def _chosen(machine: Machine, named: Sequence[str], filters: select.Filters) -> 
     return chosen
 
 
-def _redacted(machine: Machine) -> Machine:
+def _redacted(machine: Machine, hosts: Sequence[str]) -> Machine:
     """What came as text, with aliases; good for this run, since a file brings no machine id to derive them from."""
-    redactor = redact.redactor_for_texts((machine.host,))
+    redactor = redact.redactor_for_texts((machine.host, *hosts))
     devices = tuple(
         replace(d, serial=redactor.attribute("serial_number", d.serial)) if isinstance(d.serial, str) else d
         for d in machine.devices
     )
     return replace(
         machine, host=redactor.host(machine.host), devices=devices,
-        logs=tuple(replace(line, text=redactor.text(line.text)) for line in machine.logs),
+        logs=tuple(
+            replace(line, text=redactor.text(line.text), source=redactor.text(line.source)) for line in machine.logs),
+        gaps=tuple(Gap(redactor.text(gap.path), redactor.text(gap.reason)) for gap in machine.gaps),
     )
 
 

@@ -109,20 +109,20 @@ def _readable(path: Path) -> bool:
     """Is there such a file for this user? A home directory that may not be entered holds no configuration of theirs."""
     try:
         return path.is_file()
-    except PermissionError:
+    except OSError:
         return False
 
 
 def _files(given: str | None) -> list[Path]:
     named = given or os.environ.get("HOTPLUGCTL_CONFIG")
     if named:
-        if not Path(named).is_file():
+        if not _readable(Path(named)):
             raise HotplugError(
                 f"no configuration file {named}", why="it was named and is not there",
                 hint="leave --config (and HOTPLUGCTL_CONFIG) out to use the built-in settings", exit=Exit.USAGE,
             )
         return [Path(named)]
-    home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "hotplugctl" / "config.yaml"
+    home = Path(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")) / "hotplugctl" / "config.yaml"
     if _readable(home):
         return [home]
     main = ETC / "config.yaml"

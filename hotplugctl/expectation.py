@@ -9,9 +9,11 @@ from contextlib import suppress
 from typing import Any
 
 from .errors import Exit, HotplugError
+from .host import files
 from .model import Device, Link
 
 SCHEMA = "hotplugctl.expect/1"
+MOST_BYTES = 16 << 20
 
 
 def save(path: str, devices: Sequence[Device]) -> None:
@@ -31,7 +33,8 @@ def save(path: str, devices: Sequence[Device]) -> None:
         with suppress(OSError):
             os.unlink(partial)
         raise HotplugError(
-            f"cannot write {path}", why=str(error.strerror), hint="name a path that can be written", exit=Exit.DENIED
+            f"cannot write {path}", why=str(error.strerror), hint="name a path that can be written",
+            exit=Exit.DENIED if isinstance(error, PermissionError) else Exit.FAILED,
         ) from error
 
 
@@ -83,8 +86,7 @@ def _changes(wanted: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
 
 def _read(path: str) -> list[dict[str, Any]]:
     try:
-        with open(path, encoding="utf-8") as file:
-            body = json.load(file)
+        body = json.loads(files.read(path, MOST_BYTES))
         if not isinstance(body, dict) or body.get("schema") != SCHEMA:
             raise ValueError(f"its schema is not {SCHEMA}")
         names = ("slot", "address", "vendor_id", "device_id", "model", "serial", "link_width")
@@ -94,7 +96,7 @@ def _read(path: str) -> list[dict[str, Any]]:
             f"cannot read {path}", why=str(error.strerror), hint=f"hotplugctl list --save-expect {path}",
             exit=Exit.DENIED if isinstance(error, PermissionError) else Exit.USAGE,
         ) from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise HotplugError(
             f"{path} does not say what to expect", why=str(error), hint=f"hotplugctl list --save-expect {path}.new",
             exit=Exit.USAGE,

@@ -6,8 +6,8 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, TextIO
 
 from .errors import HotplugError
 from .options import Color, Common, Output
@@ -92,10 +92,10 @@ def detail(common: Common, text: str) -> None:
         _say(text)
 
 
-def error(problem: HotplugError, *, as_json: bool) -> None:
+def error(problem: HotplugError, form: Output | None) -> None:
     """One clear sentence on stderr: what, why, the next thing to type; under -o json the error document as well."""
-    if as_json:
-        out(documents.error(problem))
+    if form in JSON:
+        out(documents.error(problem, one_line=form is Output.jsonl))
     said = str(problem)
     stop = "" if said.endswith(("?", ".")) else "."
     _say(said + (f"{stop} Try: {problem.hint}" if problem.hint else ""))
@@ -106,13 +106,19 @@ def flush() -> None:
     sys.stdout.flush()
 
 
+def _nowhere() -> TextIO:
+    return os.fdopen(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), "w", encoding="utf-8")
+
+
 def reader_left() -> None:
     """The reader had enough, and that is success: Python must not try to hand it the rest at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def prepare() -> None:
-    """Print whatever comes, also where the terminal's encoding is poor."""
+    """Print whatever comes, also where the terminal's encoding is poor, and where stdout or stderr was closed."""
+    sys.stdout = sys.stdout or _nowhere()
+    sys.stderr = sys.stderr or _nowhere()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
 
@@ -144,7 +150,9 @@ def progress(common: Common, what: str) -> Iterator[None]:
 def _say(text: str) -> None:
     from .output.tables import safe
 
-    sys.stderr.write("\n".join(safe(line) for line in f"hotplugctl: {text}".splitlines()) + "\n")
+    with suppress(OSError):  # a full disk behind stderr changes no result and no exit code
+        sys.stderr.write("\n".join(safe(line) for line in f"hotplugctl: {text}".splitlines()) + "\n")
+        sys.stderr.flush()
 
 
 def _width() -> int | None:

@@ -331,6 +331,11 @@ def test_a_driver_that_began_and_never_ended_is_not_healthy() -> None:
     assert "no later line shows it done" in next(one.because for one in found.layers if one.layer.value == "driver")
 
 
+def test_a_card_that_a_vm_opens_is_no_open_end() -> None:
+    found = of_texts("\n".join(came(50).split("\n")[:-2]) + f"\n[ 60.0] vfio-pci {FAR}: enabling device (0000 -> 0003)")
+    assert found.verdict == "healthy"
+
+
 @pytest.mark.parametrize("frame", [
     "amdgpu_device_init+0x1a2/0x2300 [amdgpu]", "amdgpu_device_init+0x1a2/0x2300", "amdgpu_pci_probe+0x1/0x2 [amdgpu]",
 ])

@@ -18,7 +18,7 @@ from hotplugctl.host.files import Directory, load_tar, resolve
 from hotplugctl.host.live import Live
 from hotplugctl.host.opening import open_host
 from hotplugctl.host.recorder import Recorder
-from hotplugctl.host.redact import Redacted, Redactor
+from hotplugctl.host.redact import Redacted, Redactor, redactor_for
 from hotplugctl.model import Kind, Unknown
 from hotplugctl.output.documents import plain
 from hotplugctl.readers.hexdump import hex_dump
@@ -140,10 +140,52 @@ def test_the_same_serial_has_the_same_alias_everywhere() -> None:
 @pytest.mark.parametrize("innocent", [
     "pci 0000:3b:00.0: BAR 0 [mem 0x00000000-0x0000ffff 64bit pref]", "Kernel 6.12.117 version 25.3.0.1",
     "NVRM: loading 535.129.03", "firmware 7.3.0.1 loaded", "at 127.0.0.1", "[19e5:d802] type 00 class 0x120000",
-    "pcieport 0000:00:01.0: pciehp: Slot(1): Card present", "0000:10:00.0 10:de:23:30",
+    "pcieport 0000:00:01.0: pciehp: Slot(1): Card present", "0000:10:00.0 10:de:23:30", "CANN 8.0.1.3", "BIOS 2.19.1.0",
+    "2024:11:22:33", "token: 0x3f", "serial: enabled", "serial: 8250 driver", "user space",
+    "serial8250: ttyS0 at I/O 0x3f8", "Serial Number 00-00-00-00-00-00-00-00 is not set"[:13],
+    "pci_bus 0000:82: resource 0 [mem 0x20000000000-0x203ffffffff]", "Linux version 6.12.117 (gcc 12.2.0)",
 ])
 def test_addresses_of_devices_and_versions_are_not_taken_for_secrets(innocent: str) -> None:
     assert Redactor(b"key", ("node17",)).text(innocent) == innocent
+
+
+@pytest.mark.parametrize(("text", "secret"), [
+    ("ifname=eth0:a4:bf:01:5e:77:23", "5e:77:23"), ("link/ether A4-BF-01-5E-77-23", "5E-77"),
+    ("BOOTIF=01-a4-bf-01-5e-77-23", "5e-77"), ("mac a4bf.015e.7723", "015e"), ("id a4:bf:01:ff:fe:5e:77:23", "fe:5e"),
+    ("serial PF3XK9LM", "PF3XK9LM"), ("S/N PF3XK9LM", "PF3XK9LM"), ("serial no. 12345678", "12345678"),
+    ("sn=PF3XK9LM", "PF3XK9LM"), ('{"serial": "PF3XK9LM"}', "PF3XK9LM"), ("SN:PF3XK9LM", "PF3XK9LM"),
+    ("Authorization: Bearer eyJhbGciOi.J9x", "eyJ"), ("token ghp_abcdef123456", "ghp_"),
+    ("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI", "wJalr"), ("secret_key=abc123", "abc123"), ("pass=hunter2", "hunter2"),
+    ("psk=hunter2", "hunter2"), ("--password hunter2", "hunter2"), ("AKIAIOSFODNN7EXAMPLE", "AKIAIO"),
+    ("http://bob:hunter2@10.0.0.5/x", "hunter2"), ("naa.5000c500a1b2c3d4", "a1b2c3"), ("eui.0025385b71b00a1f", "5b71"),
+    ("iqn.2019-05.com.example:disk1", "example"), ("uuid 4c4c4544004b4a108051b4c04f503132", "4c4c4544"),
+    ("sudo: bob : TTY=pts/0", "bob"), ("session opened for user bob", "bob"), ("/Users/alice/log", "alice"),
+    ("ZEUS-GPU-17 kernel: x", "ZEUS"), ("zeus-gpu-17-node", "zeus"), ("zeus-gpu-17.corp.example", "corp"),
+    ("2001:db8::17", "db8"), ("fe80::a6bf:1ff:fe5e:7723", "a6bf"), ("lease of 10.20.30.40", "10.20"),
+])
+def test_what_identifies_somebody_or_lets_somebody_in_is_gone(text: str, secret: str) -> None:
+    redacted = Redactor(b"key", ("zeus-gpu-17",)).text(text)
+    assert secret not in redacted
+    assert Redactor(b"key", ("zeus-gpu-17",)).text(redacted) == redacted, "a second time changes nothing"
+
+
+def test_a_serial_is_known_before_the_log_that_names_it_is_read(machine: MachineTree) -> None:
+    machine.port()
+    machine.card(serial_number="XZ-99-opaque")
+    host = Redacted(machine.host, redactor_for(machine.host))
+    machine.kmsg("labaccel 0000:01:00.0: card XZ-99-opaque is hot")
+    assert "opaque" not in str(host.log("kernel"))
+
+
+@pytest.mark.parametrize("dest", ["out", "out.tar.gz"])
+def test_a_hostile_machine_writes_nothing_outside_its_bundle(machine: MachineTree, tmp_path: Path, dest: str) -> None:
+    recorder = Recorder(machine.host, "test")
+    machine.put("/evil", "content")
+    for path in ("/sys/../../../evil", "/a/./../evil", "relative"):
+        recorder.text(path)
+        recorder._keep(path, b"content")
+    recorder.save(str(tmp_path / dest), {})
+    assert sorted(p.name for p in tmp_path.rglob("*evil*") if "machine" not in p.parts) == []
 
 
 @pytest.mark.parametrize("cut", [10, 200, 2000])

@@ -49,7 +49,7 @@ INSIDE = {
     "Errors": "correctable nonfatal fatal",
     "Holder": "pid command user via node container pod job release",
     "Hotplug": "driver capable surprise button power_controller indicator latch",
-    "Evidence": "source line text",
+    "Evidence": "source line text time",
 }
 
 

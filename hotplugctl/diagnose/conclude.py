@@ -152,7 +152,8 @@ def _pending(examined: _Examined) -> list[tuple[Rule, str]]:
     def done(rule: Rule, order: int) -> bool:
         if rule.blocks is State.IDENTIFIED:
             return captured or (not place.bridge and place.spoke > order)
-        return place.bound or judged.settled > order or not place.accelerator
+        handed_over = place.device is not None and _handed_over(place.device, place.profile)
+        return place.bound or judged.settled > order or handed_over or not place.accelerator
 
     return [
         (rule, title) for rule, title, order in judged.begun if order > judged.ended and not done(rule, order)

@@ -25,6 +25,7 @@ GONE = {errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO}
 MAX_LINKS = 40
 MAX_ARCHIVE_BYTES = 512 << 20
 MAX_MEMBERS = 200_000
+MAX_PATH = 4096          # PATH_MAX, include/uapi/linux/limits.h
 
 
 def answer(error: OSError) -> Unknown | None:
@@ -255,6 +256,8 @@ def load_tar(path: str) -> Memory:
                         f"{path} is too large", why=f"more than {MAX_ARCHIVE_BYTES >> 20} MiB or {MAX_MEMBERS} files",
                         hint="unpack it and give the directory", exit=Exit.UNKNOWN,
                     )
+                if len(member.name) > MAX_PATH:
+                    raise ValueError("a path in it is longer than any file system allows")
                 name = "".join(f"/{part}" for part in member.name.split("/") if part not in ("", ".", ".."))
                 if member.isfile():
                     content = tar.extractfile(member)

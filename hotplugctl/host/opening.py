@@ -11,7 +11,7 @@ from importlib import resources
 
 from ..errors import Exit, HotplugError
 from . import Host, dump
-from .files import Below, Directory, Store, load_tar
+from .files import Below, Directory, Store, load_tar, read
 from .live import Live
 from .tree import Bundle, Tree
 
@@ -33,9 +33,8 @@ def open_host(path: str) -> Host:
             return _from_store(Directory(path), path)
         if (store := open_archive(path)) is not None:
             return _from_store(store, path)
-        with open(path, encoding="utf-8", errors="replace") as file:
-            if (found := dump.from_text(file.read(DUMP_LIMIT))) is not None:
-                return found
+        if (found := dump.from_text(read(path, DUMP_LIMIT).decode("utf-8", "replace"))) is not None:
+            return found
     except OSError as error:
         raise cannot_open(path, error) from error
     raise HotplugError(
@@ -53,8 +52,7 @@ def is_machine(path: str) -> bool:
 
 def open_archive(path: str) -> Store | None:
     """A tar's content as a store; None when the file is no tar. Raises OSError."""
-    with open(path, "rb") as file:
-        head = file.read(262)
+    head = read(path, 262)     # a regular file: a pipe that nobody writes to would be waited for
     compressed = head[:2] == b"\x1f\x8b" or head[:3] == b"BZh" or head[:6] == b"\xfd7zXZ\x00"
     if head[257:262] != b"ustar" and not (compressed and _tar_inside(path)):
         return None

@@ -17,11 +17,16 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from ..errors import Exit, HotplugError
-from ..model import Maybe, Unknown
+from ..model import Kind, Maybe, Unknown
 from . import Host, NodeStat, OpenFile, Ran
 from .tree import SCHEMA
 
 T = TypeVar("T")
+
+def plain_path(path: str) -> bool:
+    """Is it an absolute path that stays where it says? What a hostile machine names must not write elsewhere."""
+    return path.startswith("/") and not {"..", "."} & set(path.split("/")) and "\0" not in path
+
 
 class Recorder:
     """A Host that remembers its answers and saves them as a bundle."""
@@ -121,7 +126,7 @@ class Recorder:
             "answers": self._answers, **extra,
         }
         content = {"manifest.json": json.dumps(manifest, indent=1, sort_keys=True).encode()}
-        content |= {f"root{path}": raw for path, raw in self._files.items()}
+        content |= {f"root{path}": raw for path, raw in self._files.items() if plain_path(path)}
         content |= {f"logs/{name}": raw for name, raw in self._logs.items()}
         if os.path.lexists(dest):
             raise HotplugError(
@@ -139,6 +144,9 @@ class Recorder:
             ) from error
 
     def _keep(self, path: str, raw: bytes) -> None:
+        if not plain_path(path):
+            self._note("data", path, Unknown("not a path that a bundle may hold", Kind.IO))
+            return
         # Asked twice with other limits, or a counter that moved on: the first whole answer is the bundle's.
         if len(raw) > len(self._files.get(path, b"")) or path not in self._files:
             self._files[path] = raw

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hmac
 import os
 import re
-from collections.abc import Callable
 from functools import partial
 
 from ..model import Maybe, Unknown
@@ -23,26 +22,51 @@ IDENTIFYING = {
     "chassis_serial": "serial", "tt_serial": "serial", "unique_id": "serial", "uuid": "uuid", "product_uuid": "uuid",
     "machine-id": "machine", "boot_id": "boot", "hostname": "host", "nodename": "host", "address": "mac",
 }
-_ALIAS = re.compile(r"(?:serial|uuid|machine|boot|host|mac|ip|user)-[0-9a-f]{8}")
-_HEX2 = "[0-9a-fA-F]{2}"
-_UUID = re.compile(r"\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b")
-_DSN = re.compile(rf"\b{_HEX2}(?:-{_HEX2}){{7}}\b")
-_MAC = re.compile(rf"(?<![0-9a-fA-F:]){_HEX2}(?::{_HEX2}){{5}}(?![0-9a-fA-F:])")
-_SERIAL = re.compile(r"(?i)\b((?:serial(?:[ _-]?(?:number|num|no))?|s/n)\s*[:=#]\s*[\"']?)([A-Za-z0-9][\w./-]{3,})")
-_IPV4 = re.compile(r"(?<![\w.])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\w.]*\d)")
-_VERSIONED = re.compile(r"(?i)(?:ver(?:sion)?|firmware|fw|release|driver)\W{0,3}$|v$")
-_IPV6 = re.compile(
-    r"(?<![0-9a-fA-F:.])(?:[23][0-9a-fA-F]{3}|f[cdCD][0-9a-fA-F]{2}|fe80):(?:[0-9a-fA-F]{0,4}:){1,6}[0-9a-fA-F]{1,4}"
-    r"(?![0-9a-fA-F:.])"
+_ALIAS = re.compile(r"(?:serial|uuid|machine|boot|host|mac|ip|user|secret)-[0-9a-f]{8}")
+_H = "[0-9a-fA-F]"
+# What identifies, by what it is: kind -> pattern. A group named `keep` stays, what follows it becomes the alias.
+_PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("secret", re.compile(
+        r"(?i)(?P<keep>\b(?:authorization\s*:\s*(?:bearer|basic)|bearer)\s+)[\w.~+/=-]{6,}")),
+    ("secret", re.compile(
+        r"(?i)(?P<keep>(?:\b|_)(?:password|passwd|passphrase|pass|psk|secret|secret_access_key|secret_key|api[_-]?key|"
+        r"access[_-]?token|auth[_-]?token)\b[\"']?(?:\s*[:=]\s*|\s+(?=\S*\d))[\"']?)(?!0x)[^\s\"',;]{3,}")),
+    ("secret", re.compile(r"(?i)(?P<keep>\btoken\b[\"']?\s*[:= ]\s*[\"']?)(?!0x)(?=\S*[A-Za-z])(?=\S*\d)[\w.-]{8,}|"
+                          r"(?P<keep2>\btoken\s*=\s*)[^\s\"',;]{3,}")),
+    ("secret", re.compile(r"(?P<keep>)\b(?:AKIA[0-9A-Z]{16}|gh[pousr]_\w{8,}|xox[bap]-[\w-]{8,})")),
+    ("secret", re.compile(r"(?P<keep>[a-z][a-z0-9+.-]*://)[^/\s:@]+:[^/\s@]+(?=@)")),
+    ("serial", re.compile(
+        r"(?i)(?P<keep>(?:\bserial(?:[ ._-]?(?:number|num|no))?|\bs/n|(?<![a-z0-9])sn)\.?[\"']?\s*[:=#]?\s*[\"']?)"
+        r"(?=[A-Z0-9-]*\d)(?!\d{1,5}\b)[A-Z0-9][A-Z0-9-]{5,}(?![a-z])")),
+    ("uuid", re.compile(rf"\b{_H}{{8}}-{_H}{{4}}-{_H}{{4}}-{_H}{{4}}-{_H}{{12}}\b")),
+    ("uuid", re.compile(rf"(?<![\w.-])(?=[0-9a-f]*[a-f])(?=[a-f]*[0-9]){_H}{{32}}(?![\w-])")),
+    ("serial", re.compile(rf"\b{_H}{{2}}(?:-{_H}{{2}}){{7}}\b")),
+    ("serial", re.compile(rf"(?i)(?P<keep>\b(?:naa|eui|wwn|nguid)[.:= ](?:0x)?){_H}{{16,32}}\b")),
+    ("serial", re.compile(r"\biqn\.\d{4}-\d\d\.[\w.:-]+")),
+    ("mac", re.compile(rf"(?<!{_H})(?<!{_H}{_H}[:-])(?:{_H}{{2}}-){{5,6}}{_H}{{2}}(?![:-]?{_H})")),
+    ("mac", re.compile(rf"(?<!{_H})(?<!{_H}{_H}:)(?:{_H}{{2}}:){{5}}{_H}{{2}}(?:(?::{_H}{{2}}){{2}})?(?!:?{_H})")),
+    ("mac", re.compile(rf"(?<![\w.]){_H}{{4}}\.{_H}{{4}}\.{_H}{{4}}(?![\w.])")),
+    ("ip", re.compile(
+        rf"(?<![0-9a-fA-F:.])(?:(?:{_H}{{1,4}}:){{7}}{_H}{{1,4}}|"
+        rf"(?:[23]{_H}{{3}}|f[cdCD]{_H}{{2}}|fe80):(?:{_H}{{1,4}}:){{0,5}}:(?:{_H}{{1,4}}:){{0,5}}{_H}{{1,4}})(?![0-9a-fA-F:.])")),
+    ("user", re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b")),
 )
-_HOME = re.compile(r"(/home/)([^/\s:'\"]+)")
-_EMAIL = re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b")
-_SECRET = re.compile(r"(?i)((?:password|passwd|secret|token|api[_-]?key)\s*[:=]\s*[\"']?)([^\s\"',;]+)")
+_LINK_ADDRESS = re.compile(rf"{_H}{{2}}(?::{_H}{{2}}){{5}}")
+_USERS = re.compile(
+    r"(?P<keep>/home/|/Users/|\bsudo:\s+|session (?:opened|closed) for user |\b[Uu]ser[ =]|\bfor user )"
+    r"(?P<name>[A-Za-z_][\w.-]*)"
+)
+_IPV4 = re.compile(r"(?<![\w.])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\w.]*\d)")
+# Four numbers after one of these words are a version.
+_VERSIONED = re.compile(
+    r"(?i)(?:ver(?:sion)?|firmware|fw|release|driver|cann|bios|toolkit|runtime|kernel|build|rocm|cuda|nccl)\W{0,3}$|v$")
 # Names that say nothing of anybody, or that are ordinary words of a log.
 _PLAIN_HOSTS = {
-    "localhost", "localhost.localdomain", "(none)", "linux", "host", "node", "server", "debian", "ubuntu", "vm",
+    "", "localhost", "localhost.localdomain", "(none)", "linux", "host", "node", "server", "debian", "ubuntu", "vm",
 }
-_PLAIN_USERS = {"root", "daemon", "nobody", "HwHiAiUser"}
+_PLAIN_USERS = {"root", "daemon", "nobody", "HwHiAiUser", "space", "mode", "id"}     # and words that follow "user"
+# Attributes of a function that may hold its serial; read before anything else, so that no text escapes.
+_PRIMED = ("serial_number", "serial", "unique_id", "tt_serial", "uuid")
 
 
 class Redactor:
@@ -51,7 +75,9 @@ class Redactor:
     def __init__(self, key: bytes, host_names: tuple[str, ...] = ()) -> None:
         self._key = key
         names = sorted({n for n in host_names if len(n) > 1 and n.lower() not in _PLAIN_HOSTS}, key=len, reverse=True)
-        self._hosts = re.compile(rf"(?<![\w.-])(?:{'|'.join(map(re.escape, names))})(?![\w-])") if names else None
+        one_of = "|".join(map(re.escape, names))
+        # With its domain, in any case, also where it is a part between dashes.
+        self._hosts = re.compile(rf"(?i)(?<![\w.])(?:{one_of})(?:\.[\w-]+)*(?!\w)") if names else None
         self._known: dict[str, str] = {}
 
     def alias(self, kind: str, value: str) -> str:
@@ -65,31 +91,33 @@ class Redactor:
         """The text with everything identifying replaced; the rest byte for byte."""
         for value, alias in self._known.items():
             text = text.replace(value, alias)
-        swap: Callable[[str], Callable[[re.Match[str]], str]] = lambda kind: lambda m: self.alias(kind, m[0])  # noqa: E731
-        text = _SECRET.sub(lambda m: m[1] + "REDACTED", text)
-        text = _SERIAL.sub(lambda m: m[1] + self.alias("serial", m[2]), text)
-        text = _UUID.sub(swap("uuid"), text)
-        text = _DSN.sub(swap("serial"), text)
-        text = _MAC.sub(swap("mac"), text)
+        for kind, pattern in _PATTERNS:
+            text = pattern.sub(partial(self._swap, kind), text)
         text = _IPV4.sub(partial(self._ipv4, text), text)
-        text = _IPV6.sub(swap("ip"), text)
-        text = _EMAIL.sub(swap("user"), text)
-        text = _HOME.sub(lambda m: m[1] + self.user(m[2]), text)
-        return self._hosts.sub(swap("host"), text) if self._hosts else text
+        text = _USERS.sub(lambda m: m["keep"] + self.user(m["name"]), text)
+        return self._hosts.sub(lambda m: self.alias("host", m[0]), text) if self._hosts else text
+
+    def _swap(self, kind: str, match: re.Match[str]) -> str:
+        groups = match.groupdict()
+        keep = groups.get("keep") or groups.get("keep2") or ""
+        return keep + self.alias(kind, match[0][len(keep):])
 
     def attribute(self, name: str, value: str) -> str:
         """A file's whole content, by the file's name: an identifying one is remembered and found in later texts too."""
         kind = IDENTIFYING.get(name)
-        if kind is None or (kind == "mac" and not _MAC.fullmatch(value)):
+        if kind is None or (kind == "mac" and not _LINK_ADDRESS.fullmatch(value)):
             return self.text(value)
-        alias = self.alias(kind, value)
-        if len(value) >= 6:  # a shorter one would hit innocent text
-            self._known[value] = alias
-        return alias
+        self.knows(kind, value)
+        return self.alias(kind, value)
 
     def user(self, name: str) -> str:
         """A person's login name; system accounts stay."""
         return name if name in _PLAIN_USERS else self.alias("user", name)
+
+    def knows(self, kind: str, value: str) -> None:
+        """Remember an identifying value, so that it is found in every text to come."""
+        if len(value) >= 6:  # a shorter one would hit innocent text
+            self._known[value] = self.alias(kind, value)
 
     def host(self, name: str) -> str:
         """The machine's own name, always an alias."""
@@ -104,12 +132,29 @@ class Redactor:
 
 
 def redactor_for(host: Host) -> Redactor:
-    """The machine's own redactor: its machine id is the key, else its boot id, else one for this run alone."""
-    for path in ("/etc/machine-id", "/proc/sys/kernel/random/boot_id"):
-        key = host.text(path)
-        if isinstance(key, str) and key:
-            return Redactor(key.encode(), (host.name, host.name.split(".")[0]))
-    return redactor_for_texts((host.name, host.name.split(".")[0]))
+    """The machine's own redactor: its machine id is the key, else its boot id, else one for this run alone.
+
+    Serials and names are read first of all: a log that is read before a card would tell what the card's alias hides.
+    """
+    said = host.text("/etc/hostname")
+    whole = (host.name, *((said,) if isinstance(said, str) else ()))
+    names = (*whole, *(name.split(".")[0] for name in whole))
+    keys = (host.text(path) for path in ("/etc/machine-id", "/proc/sys/kernel/random/boot_id"))
+    key = next((key for key in keys if isinstance(key, str) and key), None)
+    redactor = Redactor(key.encode(), names) if key is not None else redactor_for_texts(names)
+    if isinstance(key, str):
+        redactor.knows("machine", key)
+    devices = host.names("/sys/bus/pci/devices")
+    for device in devices if isinstance(devices, tuple) else ():
+        for attribute in _PRIMED:
+            value = host.text(f"/sys/bus/pci/devices/{device}/{attribute}")
+            if isinstance(value, str) and value:
+                redactor.knows(IDENTIFYING[attribute], value)
+    for attribute in ("product_serial", "board_serial", "chassis_serial", "product_uuid"):
+        value = host.text(f"/sys/class/dmi/id/{attribute}")
+        if isinstance(value, str) and value:
+            redactor.knows(IDENTIFYING[attribute], value)
+    return redactor
 
 
 def redactor_for_texts(host_names: tuple[str, ...]) -> Redactor:

@@ -14,6 +14,7 @@ from .files import Store, answer, decode
 TEXT_LIMIT = 1 << 20
 LOG_LIMIT = 256 << 20
 SCHEMA = "hotplugctl.bundle/1"
+LATEST = 253_402_300_800      # the year 10000, where ISO 8601 as we write it ends
 
 
 class Tree:
@@ -110,11 +111,13 @@ class Bundle(Tree):
             self.manifest: dict[str, Any] = manifest
             self.redacted = bool(manifest["redacted"])
             self._now = float(manifest["taken_at"])
+            if not 0 <= self._now < LATEST:
+                raise ValueError("it was taken at no possible time")
             self._answers: dict[str, dict[str, Any]] = {
                 verb: dict(manifest["answers"].get(verb, {}))
                 for verb in ("data", "names", "link", "real", "stat", "run", "log", "holders")
             }
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise HotplugError(
                 f"cannot use the bundle {origin}", why=f"its manifest cannot be read ({error})",
                 hint="have it captured or sent again: hotplugctl diagnose --capture PATH", exit=Exit.UNKNOWN,
@@ -130,7 +133,7 @@ class Bundle(Tree):
         if known is None:
             return _not_captured(path)
         if known != {}:
-            return _stored(known)
+            return _stored(known, path)
         try:
             return self._store.read(f"/root{path}", limit)
         except OSError as error:
@@ -139,7 +142,9 @@ class Bundle(Tree):
     def names(self, path: str) -> Maybe[tuple[str, ...]]:
         """As in Host."""
         known = self._answers["names"].get(path)
-        return tuple(map(str, known)) if isinstance(known, list) else _stored(known, path)
+        if not isinstance(known, list):
+            return _stored(known, path)
+        return tuple(name for name in map(str, known) if name not in ("", ".", "..") and "/" not in name)
 
     def link(self, path: str) -> Maybe[str]:
         """As in Host."""
@@ -156,13 +161,22 @@ class Bundle(Tree):
         known = self._answers["stat"].get(path)
         if not isinstance(known, list):
             return _stored(known, path)
-        kind, major, minor, owner, group, mode = known
-        return NodeStat(str(kind), int(major), int(minor), str(owner), str(group), str(mode))
+        try:
+            kind, major, minor, owner, group, mode = known
+            return NodeStat(str(kind), int(major), int(minor), str(owner), str(group), f"{int(str(mode), 8):04o}")
+        except (ValueError, TypeError, OverflowError):
+            return Unknown(f"{path}: damaged bundle", Kind.IO)
 
     def run(self, argv: tuple[str, ...], deadline: float) -> Maybe[Ran]:
         """As in Host."""
         known = self._answers["run"].get(json.dumps(argv))
-        return Ran(*known) if isinstance(known, list) else _stored(known, argv[0])
+        if not isinstance(known, list):
+            return _stored(known, argv[0])
+        try:
+            status, stdout, stderr = known
+            return Ran(int(status), str(stdout), str(stderr))
+        except (ValueError, TypeError, OverflowError):
+            return Unknown(f"{argv[0]}: damaged bundle", Kind.IO)
 
     def log(self, name: str) -> Maybe[str]:
         """As in Host."""
@@ -179,7 +193,10 @@ class Bundle(Tree):
         known = self._answers["holders"].get(json.dumps(nodes))
         if not isinstance(known, list):
             return _stored(known, "processes")
-        return tuple(OpenFile(*row) for row in known)
+        try:
+            return tuple(OpenFile(int(pid), *map(str, rest)) for pid, *rest in known)
+        except (ValueError, TypeError, OverflowError):
+            return Unknown("processes: damaged bundle", Kind.IO)
 
 
 def _not_captured(what: str) -> Unknown:
@@ -189,5 +206,6 @@ def _not_captured(what: str) -> Unknown:
 def _stored(known: Any, what: str = "") -> Unknown | None:
     """The recorded `absent` or `unknown` of a question, or that it was never asked."""
     if isinstance(known, dict) and "unknown" in known:
-        return Unknown(str(known["unknown"]), Kind(known.get("kind", "io")))
+        kinds = {kind.value: kind for kind in Kind}
+        return Unknown(str(known["unknown"]), kinds.get(str(known.get("kind")), Kind.IO))
     return None if known == {"absent": True} else _not_captured(what)

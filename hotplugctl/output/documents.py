@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -29,6 +30,8 @@ def plain(value: Any) -> Any:
         return [plain(item) for item in value]
     if isinstance(value, set | frozenset):
         return sorted(plain(item) for item in value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None     # JSON has no word for it
     return value
 
 
@@ -51,13 +54,13 @@ def alone(name: str, data: Any) -> str:
     return json.dumps({"schema": schema(name), "tool": TOOL, "data": plain(data)}, indent=2) + "\n"
 
 
-def error(problem: HotplugError) -> str:
+def error(problem: HotplugError, *, one_line: bool = False) -> str:
     """The error document."""
     body = {
         "code": int(problem.exit), "name": problem.exit.name.lower(), "what": problem.what, "why": problem.why or None,
         "hint": problem.hint or None,
     }
-    return json.dumps({"schema": schema("error"), "error": body}, indent=2) + "\n"
+    return json.dumps({"schema": schema("error"), "error": body}, indent=None if one_line else 2) + "\n"
 
 
 def schema(name: str) -> str:

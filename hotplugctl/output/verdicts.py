@@ -78,9 +78,9 @@ def place(finding: Finding) -> str:
 
 
 def said(evidence: Evidence) -> str:
-    """`source:line: text`, as editors and grep have it."""
+    """`source:line: when text`, as editors and grep have it; when it was is the first question at night."""
     where = f"{evidence.source}:{evidence.line}" if evidence.line is not None else evidence.source
-    return f"{where}: {evidence.text}"
+    return f"{where}: {evidence.time} {evidence.text}" if evidence.time else f"{where}: {evidence.text}"
 
 
 def explained(explanation: Explanation) -> list[Table]:

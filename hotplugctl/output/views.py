@@ -24,7 +24,7 @@ def link(value: Maybe[Link]) -> object:
         return value
     if value.width is None:
         return "down"
-    if isinstance(value.width, Unknown) or isinstance(value.speed_gts, Unknown):
+    if isinstance(value.width, Unknown) or not isinstance(value.speed_gts, float):
         return value.width if isinstance(value.width, Unknown) else value.speed_gts
     wide = f" of x{value.limit_width}" if isinstance(value.limit_width, int) and value.width < value.limit_width else ""
     fast = ""

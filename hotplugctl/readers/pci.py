@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, replace
 
 from ..host import Host
-from ..model import Bar, Errors, Kind, Link, Maybe, Port, Power, Unknown, Window
+from ..model import ADDRESS, Bar, Errors, Kind, Link, Maybe, Port, Power, Unknown, Window
 from . import capabilities as config_space
 
 DEVICES = "/sys/bus/pci/devices"
@@ -52,7 +52,7 @@ def functions(host: Host) -> tuple[Function, ...] | Unknown:
     names = host.names(DEVICES)
     if not isinstance(names, tuple):
         return Unknown(f"{DEVICES} is not there", Kind.IO) if names is None else names
-    found = (function(host, name) for name in names)
+    found = (function(host, name) for name in names if ADDRESS.fullmatch(name))
     return tuple(f for f in found if f is not None)
 
 
@@ -147,9 +147,12 @@ def windows(host: Host, function: Function) -> tuple[Window, ...] | Unknown:
     text = host.text(f"{function.path}/resource")
     if not isinstance(text, str):
         return Unknown("its resource file is gone", Kind.IO) if text is None else text
+    try:
+        lines = [_resource(line) for line in text.splitlines()[FIRST_WINDOW:]]
+    except ValueError:
+        return Unknown("its resource file is damaged", Kind.IO)
     found = []
-    for line in text.splitlines()[FIRST_WINDOW:]:
-        start, end, flags = _resource(line)
+    for start, end, flags in lines:
         if flags & (IO | MEM) and end > start:
             kind = "io" if flags & IO else "prefetchable" if flags & PREFETCH else "mem"
             found.append(Window(kind, start, end, end - start + 1))
@@ -186,7 +189,7 @@ def _speed(text: Maybe[str]) -> Maybe[float]:
 def _width(text: Maybe[str]) -> Maybe[int]:
     if not isinstance(text, str):
         return text
-    lanes = int(text) if text.isdigit() else 0
+    lanes = int(text) if text.isdecimal() and len(text) < 4 else 0
     return lanes if 0 < lanes < 63 else Unknown(f"the kernel says {text!r}", Kind.IO)
 
 
@@ -281,4 +284,4 @@ def port(host: Host, function: Function) -> Port:
 def _number(text: Maybe[str]) -> Maybe[int]:
     if not isinstance(text, str):
         return text
-    return int(text) if text.isdigit() else Unknown(f"not a number: {text!r}", Kind.IO)
+    return int(text) if text.isdecimal() and len(text) < 6 else Unknown(f"not a number: {text[:20]!r}", Kind.IO)

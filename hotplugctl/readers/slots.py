@@ -6,6 +6,7 @@ Sources: drivers/pci/slot.c, hotplug/pci_hotplug_core.c, hotplug/pciehp_hpc.c (L
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Mapping
 
 from ..host import Host
@@ -13,6 +14,8 @@ from ..model import Hotplug, Kind, Maybe, Port, Room, Slot, SlotControl, Unknown
 from .pci import Function
 
 SLOTS = "/sys/bus/pci/slots"
+# domain:bus:device, or domain:bus for place-holders (drivers/pci/slot.c).
+_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}(?::[0-9a-f]{2})?")
 # The hot-plug service of a port: (port type - 4) << 8 | 4, see drivers/pci/pcie/portdrv.h.
 SERVICES = ("pcie004", "pcie204")
 
@@ -31,7 +34,11 @@ def slots(
     `printed` maps port addresses, or slot names, to labels.
     """
     found = [slot(host, name, functions, ports, printed) for name in names(host)]
-    return tuple(sorted(found, key=lambda s: [int(p) if p.isdigit() else 0 for p in s.name.split("-")]))
+    return tuple(sorted(found, key=lambda slot: [_natural(part) for part in slot.name.split("-")]))
+
+
+def _natural(part: str) -> int:
+    return int(part) if part.isdecimal() and len(part) < 9 else 0
 
 
 def slot(
@@ -104,7 +111,7 @@ def _free_buses(port: Port, functions: tuple[Function, ...]) -> Maybe[int]:
 
 def _port_above(address: Maybe[str], functions: tuple[Function, ...], ports: Mapping[str, Port]) -> Port | None:
     """The port whose secondary bus is the slot's; None for a slot on a root bus."""
-    if not isinstance(address, str):
+    if not isinstance(address, str) or not _ADDRESS.fullmatch(address):
         return None
     domain, bus = address.split(":")[:2]
     for function in functions:
@@ -118,7 +125,7 @@ def _in_slot(
     address: Maybe[str], functions: tuple[Function, ...], driver: Maybe[str]
 ) -> tuple[Function, ...]:
     """The functions seated in the slot. pciehp prints device 00 for its whole bus; others name the device."""
-    if not isinstance(address, str):
+    if not isinstance(address, str) or not _ADDRESS.fullmatch(address):
         return ()
     if driver == "pciehp" or address.count(":") < 2:
         return tuple(f for f in functions if bus_of(f.address) == ":".join(address.split(":")[:2]))
