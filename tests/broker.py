@@ -77,7 +77,11 @@ class Way:
                 near, _ = door.accept()
             except OSError:
                 return
-            far = socket.create_connection(("127.0.0.1", self._to))
+            try:
+                far = socket.create_connection(("127.0.0.1", self._to))
+            except OSError:      # nobody is behind the door just now, and the caller hears the same
+                near.close()
+                continue
             with self._mutex:
                 if self._door is not door:
                     near.close()
