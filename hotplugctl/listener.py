@@ -17,6 +17,7 @@ from types import TracebackType
 
 from . import config
 from .model import Change, ChangeKind, Device, State
+from .warming import warm
 from .watch.loop import BATCH_S
 from .watch.run import Asked, Opened, opened_watch
 
@@ -109,6 +110,7 @@ class Session:
         self._idle = threading.Condition(self._lock)
         self._batch: tuple[str, float] | None = None
         self._waiting: list[Timing] = []
+        self._warming: set[str] = set()      # cards whose warm-up runs: the pool is told after it
         self._ended = threading.Event()
         for name, work in (("hotplugctl-watch", self._follow), ("hotplugctl-patience", self._look_after)):
             threading.Thread(target=work, name=name, daemon=True).start()
@@ -162,12 +164,28 @@ class Session:
         if change.kind is ChangeKind.REPLACED and device is not None:
             self._call(key, "on_removed", change.address, lambda: self.listener.on_removed(device, False))
             self._call(key, "on_added", change.address, lambda: self.listener.on_added(device))
+        if change.kind is ChangeKind.READY and device is not None:
+            self._call(key, "warm-up", change.address, lambda: self._warm(key, device, timing))
+            with self._lock:
+                self._warming.add(key)
         call = _CALLS.get(change.kind)
         if call is not None and device is not None:
             self._call(key, f"on_{change.kind.value}", change.address, lambda: call(self.listener, change, device))
         self._call(key, "", None, lambda: setattr(timing, "restored", time.monotonic() - timing.seen))
         if change.kind is not ChangeKind.PROGRESS:
             self._join_batch(change.batch or change.id, timing)
+
+    def _warm(self, key: str, device: Device, timing: Timing) -> None:
+        """A stage of its own, outside the budget; a card whose warm-up fails joins the pool all the same."""
+        try:
+            warmed = warm(self._opened.watch.scene.host, device, self.settings)
+            if warmed.ran:
+                timing.stages = {**timing.stages, "warmup": warmed.seconds}
+            if not warmed.passed:
+                self._report("warm-up", device.address, RuntimeError(warmed.said))
+        finally:
+            with self._lock:
+                self._warming.discard(key)
 
     def _join_batch(self, batch: str, timing: Timing) -> None:
         """The pool is told once for all that comes within a short time."""
@@ -176,12 +194,18 @@ class Session:
             if self._batch is not None:
                 return
             self._batch = (batch, time.monotonic())
+        self._later()
+
+    def _later(self) -> None:
         timer = threading.Timer(BATCH_S, self._tell_pool)
         timer.daemon = True
         timer.start()
 
     def _tell_pool(self) -> None:
         with self._lock:
+            if self._warming:
+                self._later()
+                return
             batch, waiting = self._batch, self._waiting
             self._batch, self._waiting = None, []
         if batch is None:

@@ -62,6 +62,18 @@ def _read(host: Host, path: str) -> dict[str, Any] | Unknown | None:
     return value if isinstance(value, dict) else Unknown(f"{path} is damaged", Kind.IO)
 
 
+def remembered(host: Host, path: str) -> dict[str, Any] | None:
+    """A record as it was saved; None when there is none that can be read."""
+    value = _read(host, path)
+    return value if isinstance(value, dict) else None
+
+
+def binding(device: Device) -> list[str]:
+    """What changes when a driver is bound anew: the device's nodes with their numbers."""
+    nodes = device.nodes if isinstance(device.nodes, tuple) else ()
+    return [f"{node.path} {node.major}:{node.minor}" for node in nodes]
+
+
 def save(path: str, value: dict[str, Any]) -> None:
     """Write a record so that a reader, or a crash, sees the old one or the new one, whole.
 

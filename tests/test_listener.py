@@ -14,6 +14,7 @@ import pytest
 import hotplugctl
 from hotplugctl import Listener, config, listener
 from hotplugctl.model import Change, Device
+from hotplugctl.warming import Warmed
 from hotplugctl.watch.runs import Recording
 from hotplugctl.watch.scene import Scene
 
@@ -160,3 +161,36 @@ def test_importing_the_package_is_cheap_and_the_names_are_there() -> None:
     assert hotplugctl.Listener is Listener
     with pytest.raises(AttributeError):
         hotplugctl.nonsense  # noqa: B018
+
+
+def test_the_pool_waits_for_the_warm_up_and_a_failed_one_is_reported(run: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+
+    def slow(*_: Any) -> Warmed:
+        time.sleep(0.5)
+        order.append("warm")
+        return Warmed(True, False, "no memory", 0.5)
+
+    class Ordered(Notes):
+        def on_ready(self, device: Device) -> None:
+            order.append("ready")
+
+        def on_pool(self, devices: tuple[Device, ...], batch: str) -> None:
+            order.append("pool")
+
+    monkeypatch.setattr(listener, "warm", slow)
+    session = played(Ordered(), run)
+    assert order == ["warm", "ready", "pool"]
+    assert [str(error.error) for error in session.errors] == ["no memory"]
+    assert next(t for t in session.timings if t.kind == "ready").stages["warmup"] == 0.5
+
+
+def test_the_example_of_the_readme_keeps_a_pool(run: str) -> None:
+    from .example_pool import Pool
+
+    pool = Pool()
+    played(pool, run)
+    assert pool.usable == set()
+    readme = (Path(__file__).parent.parent / "README.md").read_text()
+    for line in ("from hotplugctl import Listener, listen", "class Pool(Listener):", "def on_draining(self, device"):
+        assert line in readme

@@ -203,3 +203,12 @@ def test_events_tell_the_time_of_a_rung_better_than_looks() -> None:
         (10.0, at(State.IDENTIFIED), Signs(enumerated=9.9)), (11.0, at(State.READY), Signs(bound=10.3, node=10.2)))
     assert ready.timings == {"detected": 0.0, "identified": 0.0, "mapped": 0.4, "bound": 0.4, "initialised": 0.4,
                              "ready": 1.1}
+
+
+def test_a_drain_announced_on_the_event_bus_is_said_once_and_taken_back_once() -> None:
+    told = Signs(draining=(60.0,), ours=True)
+    assert walk(
+        (1.0, at(State.READY), told), (11.0, at(State.READY), told), (12.0, at(State.READY), Signs(undone=True)),
+        (13.0, at(State.READY), Signs(undone=True)), start=at(State.READY),
+    ) == [("draining",), (), ("recovered",), ()]
+    assert last_move((1.0, at(State.READY), told), start=at(State.READY)).deadline_s == 60.0

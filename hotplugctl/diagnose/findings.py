@@ -22,6 +22,7 @@ from ..model import (
 from ..rules.facts import DERIVED, is_fact, look_up
 from ..rules.hearing import Hit
 from ..rules.judge import Judgement, Subject, judge, shown
+from .excerpt import excerpt
 from .rank import Ranked, reached
 
 # A card held by our own drain is unbound, powered off or gone because we did that.
@@ -177,7 +178,7 @@ def line_of(hit: Hit) -> Evidence:
     """A log line as evidence."""
     line = hit.line
     stamp = f"[{line.monotonic:11.6f}]" if line.monotonic is not None else None
-    return Evidence(line.source, line.line, line.text, line.time or stamp)
+    return Evidence(line.source, line.line, excerpt(line.text), line.time or stamp)
 
 
 def _title(title: str, subject: Subject, judgement: Judgement, where: str | None) -> str:
@@ -195,7 +196,7 @@ def _title(title: str, subject: Subject, judgement: Judgement, where: str | None
         value = look_up(subject, name) if is_fact(name) else None
         return "?" if value is None or isinstance(value, Unknown) else shown(value)
 
-    return _UNNAMED.sub(fill, title)
+    return excerpt(_UNNAMED.sub(fill, title))
 
 
 def missing_rung(subject: Subject, *, live: bool) -> State | None:

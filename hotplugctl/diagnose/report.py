@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from ..model import Finding, Layer, LayerState, LogLine, Machine, Moment, Profile, Rule
 from ..rules.hearing import Hit, patterns_of
+from .excerpt import excerpt
 from .rank import Ranked
 from .subjects import Place
 
@@ -60,7 +61,7 @@ def layer_of(line: LogLine) -> Layer:
 
 def _not_understood(lines: Sequence[LogLine]) -> str:
     count = "a failure line" if len(lines) == 1 else f"{len(lines)} failure lines"
-    return f"{count} that no rule understands{'' if len(lines) == 1 else ', the first'}: {lines[0].text.strip()}"
+    return f"{count} that no rule understands{'' if len(lines) == 1 else ', the first'}: {excerpt(lines[0].text.strip())}"
 
 
 def timeline(heard: Mapping[str, Sequence[Hit]], rules: Sequence[Rule], places: Sequence[Place]) -> tuple[Moment, ...]:
@@ -78,7 +79,7 @@ def timeline(heard: Mapping[str, Sequence[Hit]], rules: Sequence[Rule], places: 
         for hit in heard.get(pattern, ()):
             line = hit.line
             moments.setdefault(hit.order, Moment(
-                line.time, line.monotonic, line.source, line.line, line.text, owner.get(hit.order), means
+                line.time, line.monotonic, line.source, line.line, excerpt(line.text), owner.get(hit.order), means
             ))
     return tuple(moments[order] for order in sorted(moments))[:_MOST_MOMENTS]
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import bz2
 import contextlib
+import errno
 import gzip
 import importlib
 import lzma
 import os
+import re
 import stat
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
@@ -26,6 +29,8 @@ MOST_BYTES = 256 << 20          # of text out of one file: a kernel log buffer o
 MOST_RATIO = 1000               # gzip's own limit is 1032; log text reaches some 30
 RATIO_FROM = 16 << 20           # small files may be anything: twenty kilobytes of spaces are no bomb
 _CHUNK = 1 << 20
+# Pipes that somebody was told to write to: `dmesg | ... --from -` and `--from <(dmesg)`. Any other may have no writer.
+_HANDED = re.compile(r"/dev/stdin|(?:/dev|/proc/self)/fd/(?P<number>\d{1,9})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +46,7 @@ class Evidence:
 
 
 def evidence(paths: Sequence[str]) -> Evidence:
-    """The files read, each for what it is.
+    """The files read, each for what it is; `-` is the standard input.
 
     A file that cannot be used is a Gap beside the others. Raises HotplugError when none is left: unknown, or denied
     where every one of them was refused for lack of permission.
@@ -53,7 +58,7 @@ def evidence(paths: Sequence[str]) -> Evidence:
     hosts: dict[str, None] = {}
     bundles: list[str] = []
     denied = 0
-    for path in paths:
+    for path in ("/dev/stdin" if name == "-" else name for name in paths):
         try:
             if kind_of(path) == "bundle":
                 bundles.append(path)
@@ -104,6 +109,10 @@ class _Unusable(Exception):  # noqa: N818 - not an error of the program, only of
     """A file that is there and cannot be used; the sentence says why."""
 
 
+class _Torn(_Unusable):
+    """What is compressed is damaged from here on."""
+
+
 def kind_of(path: str) -> str:
     """`bundle` for what Host.open reads (a directory or tar with a manifest), else `file`."""
     mode = os.stat(path).st_mode
@@ -113,11 +122,13 @@ def kind_of(path: str) -> str:
             return "bundle"
         raise _Unusable("the directory is neither a bundle nor a sosreport")
     if stat.S_ISFIFO(mode):
-        return "file"           # `<(dmesg)`: what it holds can be read once only
+        if _HANDED.fullmatch(path):
+            return "file"       # what it holds can be read once only
+        raise _Unusable("a named pipe, to which nobody may write: hand it over with --from - < PIPE")
     if not stat.S_ISREG(mode):
         raise _Unusable("not a file")
-    with contextlib.suppress(_Unusable, EOFError, lzma.LZMAError, gzip.BadGzipFile), _opened(path) as stream:
-        if stream.read(512)[257:262] == b"ustar":
+    with contextlib.suppress(_Torn), _opened(path) as stream:
+        if (_read(stream, 512) or b"")[257:262] == b"ustar":
             return "bundle"
     return "file"
 
@@ -127,10 +138,38 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
 )
 
 
+def _descriptor(path: str) -> int:
+    """The file opened so that nothing waits: /proc/kmsg is regular by its mode, and a file may be swapped for a pipe."""
+    handed = _HANDED.fullmatch(path)
+    if handed is not None and stat.S_ISFIFO(os.stat(path).st_mode):
+        return os.dup(int(handed["number"] or 0))       # opened anew, a named pipe would wait for another writer
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise _Unusable("not a file")
+    return descriptor
+
+
+def _read(stream: IO[bytes], size: int) -> bytes | None:
+    """A piece of a file; None where it has nothing now and would have us wait. Raises _Torn for damaged compression."""
+    try:
+        return stream.read(size)
+    except (EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
+        raise _Torn(f"damaged: {error}") from error
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise _Torn(f"damaged: {error}") from error         # gzip and bz2 say so with an OSError of no number
+    except Exception as error:
+        if type(error).__name__ != "ZstdError":             # each of the zstd modules has one of its own
+            raise
+        raise _Torn(f"damaged: {error}") from error
+
+
 @contextlib.contextmanager
 def _opened(path: str) -> Iterator[IO[bytes]]:
     """The file, or what is in it when it is compressed."""
-    with open(path, "rb") as file:
+    with open(_descriptor(path), "rb") as file:
         start = file.peek(8)[:8]
         form = next((name for magic, name in _MAGIC if start.startswith(magic)), None)
         if form is None:
@@ -159,11 +198,13 @@ def read_bounded(path: str) -> bytes:
     with _opened(path) as stream:
         while True:
             try:
-                chunk = stream.read(_CHUNK)
-            except (EOFError, lzma.LZMAError, gzip.BadGzipFile, ValueError) as error:
+                chunk = _read(stream, _CHUNK)
+            except _Torn:
                 if not chunks:
-                    raise _Unusable(f"damaged: {error}") from error
+                    raise
                 break
+            if chunk is None and not chunks:
+                raise BlockingIOError(errno.EAGAIN, "nothing to read in it now", path)
             if not chunk:
                 break
             chunks.append(chunk)

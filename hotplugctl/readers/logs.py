@@ -7,6 +7,7 @@ is. Only the form is taken off; escapes and control characters stay data, made v
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -18,14 +19,15 @@ from .located import FULL, located, normal
 
 KERNEL = "/dev/kmsg"
 
-_KMSG = re.compile(r"(?P<prio>\d+),\d+,(?P<usec>\d+),[^;]{0,40};(?P<text>.*)")
+# Numbers have bounds: what is longer is no time, and Python refuses it or makes it infinite.
+_KMSG = re.compile(r"(?P<prio>\d{1,10}),\d{1,20},(?P<usec>\d{1,20}),[^;]{0,40};(?P<text>.*)")
 _MONOTONIC = re.compile(
     r"(?:<(?P<prio>\d{1,3})>)?(?:(?P<facility>[a-z]+\d?) *:(?P<level>[a-z]+) *: )?"
-    r"\[ *(?P<monotonic>\d+\.\d+)\](?: ?\[ *[TC]\d+\])? ?(?:(?P<host>[\w.-]+) kernel: )?(?P<text>.*)"
+    r"\[ *(?P<monotonic>\d{1,15}\.\d{1,12})\](?: ?\[ *[TC]\d+\])? ?(?:(?P<host>[\w.-]+) kernel: )?(?P<text>.*)"
 )
 _CTIME = re.compile(
     r"(?:(?P<facility>[a-z]+\d?) *:(?P<level>[a-z]+) *: )?"
-    r"\[[A-Z][a-z]{2} (?P<month>[A-Z][a-z]{2}) +(?P<day>\d+) (?P<clock>\d\d:\d\d:\d\d) (?P<year>\d{4})\] ?(?P<text>.*)"
+    r"\[[A-Z][a-z]{2} (?P<month>[A-Z][a-z]{2}) +(?P<day>\d\d?) (?P<clock>\d\d:\d\d:\d\d) (?P<year>\d{4})\] ?(?P<text>.*)"
 )
 _ISO_TIME = (
     r"(?P<date>\d{4}-\d\d-\d\d)[T ](?P<clock>\d\d:\d\d:\d\d)(?:[.,](?P<fraction>\d+))?"
@@ -35,7 +37,7 @@ _JOURNAL_ISO = re.compile(
     _ISO_TIME + r" (?P<host>[\w.-]+) (?P<tag>[\w./@-]+(?:\[\d+\])?): (?P<text>.*)"
 )
 _JOURNAL = re.compile(
-    r"(?P<month>[A-Z][a-z]{2}|\d{1,2}\N{CJK UNIFIED IDEOGRAPH-6708}) +(?P<day>\d+) "
+    r"(?P<month>[A-Z][a-z]{2}|\d{1,2}\N{CJK UNIFIED IDEOGRAPH-6708}) +(?P<day>\d\d?) "
     r"(?P<clock>\d\d:\d\d:\d\d)(?:\.(?P<fraction>\d+))? (?P<host>[\w.-]+) (?P<tag>[\w./@-]+(?:\[\d+\])?): (?P<text>.*)"
 )
 _DMESG_ISO = re.compile(
@@ -238,8 +240,8 @@ def _from_json(records: list[Mapping[str, Any]], source: str) -> LogText:
             message = decode(bytes(b & 0xFF for b in message if isinstance(b, int)))
         if not isinstance(message, str):
             continue
-        tag = record.get("SYSLOG_IDENTIFIER", "kernel")
-        text = message if tag == "kernel" else f"{tag}[{record.get('_PID', '?')}]: {message}"
+        tag, pid = _word(record.get("SYSLOG_IDENTIFIER", "kernel")), _word(record.get("_PID"))
+        text = message if tag == "kernel" else f"{tag}[{pid}]: {message}"
         host = record.get("_HOSTNAME")
         if isinstance(host, str):
             hosts.setdefault(host)
@@ -255,8 +257,15 @@ def _from_json(records: list[Mapping[str, Any]], source: str) -> LogText:
     return LogText(tuple(lines), tuple(hosts), len(lines))
 
 
+def _word(value: Any) -> str:
+    """A name or number; `?` for what is neither (a list may be nested deeper than can be printed)."""
+    return str(value) if isinstance(value, (str, int)) else "?"
+
+
 def _number(value: Any) -> float | None:
+    """A finite number, else None."""
     try:
-        return float(value)
-    except (TypeError, ValueError):
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
         return None
+    return number if math.isfinite(number) else None

@@ -23,19 +23,19 @@ _UNNAMED = re.compile(r"\bDevice (?P<device>[0-9a-f]{4})\b")
 _TAIL = re.compile(r"( \(rev [0-9a-f]{2}\)| \(prog-if [^)]*(?:\[[^\]]*\])?\)| \[[0-9a-f]{4}:[0-9a-f]{4}\])+$")
 _DEAD = re.compile(r"\(rev ff\)|!!! Unknown header type 7f|Unknown header type ff")
 _REGION = re.compile(
-    r"Region (?P<index>\d): (?P<kind>Memory|I/O ports) at (?P<address><[a-z]+>|[0-9a-f]+)"
+    r"Region (?P<index>\d): (?P<kind>Memory|I/O ports) at (?P<address><[a-z]+>|[0-9a-f]{1,16}(?![0-9a-f]))"
     r"(?: \((?P<width>32|64)-bit, (?P<pref>non-)?prefetchable\))?(?P<rest>.*)"
 )
-_SIZE = re.compile(r"\[size=(?P<number>\d+)(?P<unit>[KMGT]?)\]")
-_LINK_CAP = re.compile(r"LnkCap:.*Speed (?P<speed>[\d.]+)GT/s, Width x(?P<width>\d+)")
-_LINK_STA = re.compile(r"LnkSta:\s*Speed (?P<speed>[\d.]+|unknown)(?:GT/s)?[^,]*, Width x(?P<width>\d+)")
+_SIZE = re.compile(r"\[size=(?P<number>\d{1,9})(?P<unit>[KMGT]?)\]")
+_LINK_CAP = re.compile(r"LnkCap:.*Speed (?P<speed>\d{1,3}(?:\.\d{1,3})?)GT/s, Width x(?P<width>\d{1,3})\b")
+_LINK_STA = re.compile(r"LnkSta:\s*Speed (?P<speed>\d{1,3}(?:\.\d{1,3})?|unknown)(?:GT/s)?[^,]*, Width x(?P<width>\d{1,3})\b")
 _FLAG = re.compile(r"(?P<name>[A-Za-z]+)(?P<sign>[+-])")
 _BUSES = re.compile(r"Bus: primary=([0-9a-f]{2}), secondary=([0-9a-f]{2}), subordinate=([0-9a-f]{2})")
 _EXPRESS = re.compile(r"Express \(v\d\) (?P<kind>[^(,]+?)(?: \(Slot(?P<slot>[+-])\))?,")
-_SLOT_NUMBER = re.compile(r"Slot #(?P<number>\d+), PowerLimit (?P<limit>[\d.]+)W")
+_SLOT_NUMBER = re.compile(r"Slot #(?P<number>\d{1,6}), PowerLimit (?P<limit>\d{1,6}(?:\.\d{1,3})?)W")
 _SERIAL = re.compile(r"Device Serial Number (?P<serial>[0-9a-f]{2}(?:-[0-9a-f]{2}){7})")
-_NUMA = re.compile(r"NUMA node: (?P<node>\d+)")
-_GROUP = re.compile(r"IOMMU group: (?P<group>\d+)")
+_NUMA = re.compile(r"NUMA node: (?P<node>\d{1,6})\b")
+_GROUP = re.compile(r"IOMMU group: (?P<group>\d{1,9})\b")
 _PHYSICAL = re.compile(r"Physical Slot: (?P<slot>\S+)")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 # Classes as lspci words them, for listings without -n (pci.ids, "List of known device classes").
@@ -129,10 +129,13 @@ def _device(head: re.Match[str], block: Sequence[str], source: str, *, drivers_s
 
 
 def _driver(block: Sequence[str], *, drivers_shown: bool) -> Maybe[Driver]:
-    fields = dict(line.strip().split(": ", 1) for line in block[1:] if line.strip().startswith("Kernel "))
+    pairs = [line.strip().partition(":") for line in block[1:] if line.strip().startswith("Kernel ")]
+    fields = {name: value.strip() for name, colon, value in pairs if colon}
     name = fields.get("Kernel driver in use")
-    if name is not None:
+    if name:
         return Driver(name=name, module=MISSING, version=MISSING, firmware=MISSING)
+    if any(name.startswith("Kernel driver in use") for name, _, _ in pairs):
+        return MISSING          # the line was cut or written over: a driver was shown, not which
     # `Kernel modules` alone: the listing shows drivers, and this function has none.
     return None if "Kernel modules" in fields or drivers_shown else MISSING
 

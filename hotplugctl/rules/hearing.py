@@ -52,10 +52,26 @@ def hear(rules: Iterable[Rule], lines: Sequence[LogLine]) -> dict[str, list[Hit]
         content = line.text
         for pattern in sieve.candidates(content.casefold()):
             match = compiled[pattern].search(content)
-            if match is not None:
+            if match is not None and not _quoted(line, match):
                 groups = {key: value for key, value in match.groupdict().items() if value is not None}
                 heard.setdefault(pattern, []).append(Hit(line, order, groups))
     return heard
+
+
+# A format string is source code: `"... from %s to D0\n",`.
+_SOURCE_CODE = re.compile(r"%[-+#0 ]?\d{0,3}(?:\.\d{1,3})?(?:hh?|ll?|z)?[sduxXpc](?![A-Za-z])|\\n\"[,);]*\s*$")
+
+
+def _quoted(line: LogLine, match: re.Match[str]) -> bool:
+    """Does prose or source code only speak of such a line? What a log's own form stamped was said, not quoted."""
+    if line.monotonic is not None or line.time is not None:
+        return False
+    text = line.text.strip()
+    if _SOURCE_CODE.search(text):
+        return True
+    start = match.start() - line.text.index(text)
+    within = text[:start].count("`") % 2 == 1 and "`" in text[start:]
+    return within and text.strip("`").count("`") > 0
 
 
 class Sieve:
@@ -218,7 +234,7 @@ def _clock(time: str) -> float | None:
     full = f"2000-{time[2:]}" if time.startswith("--") else time
     try:
         return datetime.fromisoformat(full).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError, OSError):        # the year 1 lies before any clock of the C library
         return None
 
 

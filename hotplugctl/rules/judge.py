@@ -58,6 +58,7 @@ class Judgement:
 
 
 _NO = Judgement(Trit.NO)
+_MOST_SAID = 2000     # characters of a line in a reason
 
 
 def judge(rule: Rule, subject: Subject) -> Judgement:
@@ -98,7 +99,7 @@ def _spared(judgement: Judgement, reasons: list[Judgement]) -> Judgement:
 
 def _said(judgement: Judgement) -> str:
     parts = [f"{name} is {shown(value)}" for name, value in judgement.facts]
-    parts += [hit.line.text.strip() for hit in judgement.hits[:1]]
+    parts += [hit.line.text.strip()[:_MOST_SAID] for hit in judgement.hits[:1]]
     return "; ".join(parts)
 
 

@@ -42,6 +42,8 @@ class Signs:
     kernel: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
     ours: bool = False               # our own drain did it
+    draining: tuple[float | None, ...] = ()     # announced: seconds that are left, if it was said
+    undone: bool = False
 
 
 QUIET = Signs()
@@ -177,6 +179,13 @@ def _stayed(track: Track, device: Device, signs: Signs, now: float, limits: Limi
         new = replace(new, expecting_removal=False)
         said.append(Move(ChangeKind.RECOVERED, device, before.state, device.state,
                          because=("the attention button was pressed again: the removal is cancelled",)))
+    if signs.draining and not new.expecting_removal:      # repeated every 10 s, said once
+        new = replace(new, expecting_removal=True)
+        said.append(Move(ChangeKind.DRAINING, device, before.state, device.state, expected=True,
+                         deadline_s=signs.draining[0], because=("a drain announced it",)))
+    elif signs.undone and new.expecting_removal:
+        new = replace(new, expecting_removal=False)
+        said.append(Move(ChangeKind.RECOVERED, device, before.state, device.state, because=("the drain was undone",)))
     new, health = _health(new, before, device, signs)
     said += health
     if device.state is State.READY and not new.settled and _rung(before) < LADDER.index(State.INITIALISED) + 1:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from .. import config
+from ..host import Host
 from ..model import Change, ChangeKind, Device, State
 from ..output import documents
 from ..plugs import envelope, files, labels, metrics
 from ..plugs.delivery import Delivery
 from ..plugs.hooks import Hooks, exec_command
+from ..plugs.lanes import Lanes
+from ..warming import warm
 
 CLOSING_S = 5.0
+WARMERS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,17 +35,20 @@ class Outlets:
     """Hands each Change to all that want it. What a network sink must not lose is on disk before stdout says it."""
 
     def __init__(
-        self, wanted: Wanted, settings: config.Settings, host: str, tell: Callable[[Change], None],
+        self, wanted: Wanted, settings: config.Settings, host: Host, tell: Callable[[Change], None],
         warn: Callable[[str], None],
     ) -> None:
         entries: list[Any] = [*wanted.sinks, *(dict(sink) for sink in settings.sinks)]
-        self._delivery = Delivery(entries, settings.spool, host=host, say=warn) if entries else None
+        self._delivery = Delivery(entries, settings.spool, host=host.name, say=warn) if entries else None
         self._hooks = Hooks(settings.hooks, exec_command(wanted.command) if wanted.command else (), say=warn)
         self._metrics = metrics.Metrics() if wanted.metrics_file else None
         self._wanted = wanted
         self._tell = tell
         self._warn = warn
         self._labels = ""
+        self._settings = settings
+        self._host = host
+        self._warming = Lanes("warm-up", WARMERS)
 
     def hand_over(self, change: Change, paths: Mapping[str, str], devices: Sequence[Device]) -> None:
         """One Change to everybody; `paths` are the slots' PCI paths by name, `devices` all that are there now."""
@@ -58,9 +66,19 @@ class Outlets:
         if self._wanted.labels_file is not None:
             self._write_labels(self._wanted.labels_file, devices)
         self._hooks.hand(change, document)
+        device = change.device
+        if change.kind is ChangeKind.READY and device is not None and self._settings.warmup:
+            self._warming.give(change.address or "", partial(self._warm, device))
+
+    def _warm(self, device: Device) -> None:
+        """On a worker: once a boot and binding, after the card was said to be ready."""
+        warmed = warm(self._host, device, self._settings)
+        if not warmed.passed:
+            self._warn(f"the warm-up of {device.address} failed: {warmed.said}")
 
     def close(self) -> None:
         """Give what was handed over a while to arrive; what a sink still lacks waits in the spool."""
+        self._warming.close(CLOSING_S)
         left = self._hooks.close(CLOSING_S)
         if left:
             self._warn(f"hooks did not end for {left} changes")

@@ -44,7 +44,7 @@ def follow(look: Callable[[], Look], asked: Asked, settings: config.Settings, te
     """Follow the machine, or a recorded run, until it ends; `tell` gets each Change that concerns the subject."""
     ending = Ending(asked.subject, asked.until, asked.count)
     with closing(opened_watch(asked, settings, warn, look)) as found, closing(
-        Outlets(asked.outlets, settings, found.watch.scene.host.name, tell, warn)
+        Outlets(asked.outlets, settings, found.watch.scene.host, tell, warn)
     ) as outlets:
         scene = found.watch.scene
         for change in found.watch.changes():

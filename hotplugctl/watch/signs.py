@@ -67,6 +67,13 @@ def _from_uevent(event: Uevent, heard: Heard, place: Place) -> None:
         signs = replace(signs, bound=event.at)
     if event.group == "kernel" and event.action == "add" and "MAJOR" in event.properties:
         signs = replace(signs, node=event.at)
+    announced = event.properties.get("SYNTH_ARG_HOTPLUGCTL")
+    if announced == "draining":
+        deadline = event.properties.get("SYNTH_ARG_DEADLINE", "")
+        left = float(deadline) if deadline.isdecimal() and len(deadline) < 9 else None
+        signs = replace(signs, draining=(left,), ours=True)
+    elif announced == "undone":
+        signs = replace(signs, undone=True)
     recovery = _RECOVERY.get(event.properties.get("ERROR_EVENT", ""))
     if recovery is not None and _ORDER.index(recovery) > _ORDER.index(signs.recovery):
         signs = replace(signs, recovery=recovery)

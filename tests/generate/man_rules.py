@@ -82,7 +82,9 @@ _RULE_KEYS: Mapping[str, str] = {
     "severity": f"One of {', '.join(f'`{one.value}`' for one in Severity)}; the root cause's own unless said.",
     "action": "What to do next; the root cause's own unless said.",
     "confidence": "`certain`, `likely` (unless said) or `possible`.",
-    "blocks": f"The rung it keeps a device from: {', '.join(f'`{rung.value}`' for rung in LADDER)}.",
+    "blocks": f"The rung it keeps a device from: {', '.join(f'`{rung.value}`' for rung in LADDER)}. On a rule of root "
+              "cause `none` it is the beginning of a step towards that rung, and nothing is healthy until a later line "
+              "shows the step done.",
     "explains": "Root causes that follow from this one, a list. Their findings are folded under it.",
     "examples": "`fires` and `quiet`: facts and log lines with which it holds, and with which it does not.",
 }

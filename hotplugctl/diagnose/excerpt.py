@@ -1,0 +1,11 @@
+"""How much of a log line is shown: a line may be the whole of a file that has no line ends."""
+
+from __future__ import annotations
+
+MOST_TEXT = 2000        # characters
+
+
+def excerpt(text: str) -> str:
+    """The text, cut to 2,000 characters with a mark that says how much was left out."""
+    left = len(text) - MOST_TEXT
+    return text if left <= 0 else f"{text[:MOST_TEXT]} ... ({left:,} characters left out)"
