@@ -117,6 +117,7 @@ def _examine(
     judged = judge_place(
         subject, rules, taxonomy, ports=ports, accelerator=place.accelerator or place.slot_name is not None,
         live=live, held_explains=held, where=where, whole=place.whole,
+        stranger=place.stranger if not live else None,      # of a machine looked at, strangers are no places at all
     )
     return _Examined(place, subject, judged)
 

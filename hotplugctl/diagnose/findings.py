@@ -35,7 +35,7 @@ HARMLESS = "none"
 Bound: TypeAlias = tuple[Rule, frozenset[str] | None, bool]
 MEANING_ONLY = "possible"       # of a harmless rule: its line is known, and proves nothing
 # Harmless rules that end whatever had begun: the card was taken away in order.
-_ENDS = frozenset({"hw.ok-removal-done", "hw.ok-button-off", "drv.ok-removed"})
+_ENDS = frozenset({"hw.ok-removal-done", "hw.ok-button-off", "hw.ok-cancelled", "drv.ok-removed"})
 _MOST_LINES = 8
 _CONFIDENCE = ("certain", "likely", "possible")
 _UNNAMED = re.compile(r"\{([a-z_][\w.]*)\}")
@@ -60,9 +60,11 @@ class Judged:
 def judge_place(
     subject: Subject, rules: Sequence[Bound], taxonomy: Mapping[str, RootCause], *, ports: tuple[str, ...],
     accelerator: bool, live: bool, held_explains: frozenset[str], where: str | None, whole: bool,
+    stranger: str | None = None,
 ) -> Judged:
     """Every rule for one place. `where` is what the findings name as their address.
 
+    `stranger`: why nothing about the place is the machine's fault, where it is plainly no accelerator.
     Most places hear none of most rules' patterns; those rules need no judging.
     """
     judged = Judged()
@@ -83,7 +85,7 @@ def judge_place(
         if rule.root_cause == HARMLESS:
             _note_harmless(judged, rule, _title(rule.title, subject, judgement, where), judgement)
             continue
-        past = _past(rule, judgement, subject, live=live, held_explains=held_explains)
+        past = stranger or _past(rule, judgement, subject, live=live, held_explains=held_explains)
         if past is not None:
             judged.ruled_out.append(RuledOut(rule.id, rule.root_cause, where, past))
             continue

@@ -61,7 +61,8 @@ def layer_of(line: LogLine) -> Layer:
 
 def _not_understood(lines: Sequence[LogLine]) -> str:
     count = "a failure line" if len(lines) == 1 else f"{len(lines)} failure lines"
-    return f"{count} that no rule understands{'' if len(lines) == 1 else ', the first'}: {excerpt(lines[0].text.strip())}"
+    first = excerpt(lines[0].text.strip())
+    return f"{count} that no rule understands{'' if len(lines) == 1 else ', the first'}: {first}"
 
 
 def timeline(heard: Mapping[str, Sequence[Hit]], rules: Sequence[Rule], places: Sequence[Place]) -> tuple[Moment, ...]:

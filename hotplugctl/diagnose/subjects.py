@@ -22,6 +22,26 @@ _SPEAKS_FOR_CARD = re.compile(
 )
 _ABOUT_ITSELF = re.compile(r"no response from device|device inaccessible")
 _ACCELERATOR_CLASSES = ("12", "0302", "0300", "0b40")
+# What is plainly something else: by its class, else by the driver that speaks for it.
+_OTHER: tuple[tuple[str, str, str], ...] = (
+    ("storage", "01", r"nvme|ahci|ata_\w+|megaraid\w*|mpt\w*sas|hpsa|smartpqi|aacraid|qla\w+|lpfc|virtio_blk"),
+    ("a network card", "02",
+     r"r81\w+|e100\w*|igb\w*|igc|ixgbe\w*|i40e\w*|iavf|ice|mlx[45]\w*|bnx\w+|tg3|qed\w*|cxgb\w+|sfc\w*|atlantic|alx"
+     r"|ena|gve|hns3|hclge|be2net|vmxnet3|virtio_net|fm10k|enic|nfp|sky2|atl1\w*"
+     r"|iwl\w+|ath\d+k\w*|rtw\w*|rtl\w+|mt7\w+|brcmfmac|b43|wl"),
+    ("a wireless card", "0d", ""),
+    ("a sound device", "04", r"snd_\w+|sof-\S+"),
+    ("a bus controller", "0c", r"xhci\w*|ehci\w*|ohci\w*|uhci\w*|thunderbolt|i801_smbus|intel-lpss"),
+    ("a port for people", "07|09", r"serial|8250\w*|mei_\w+"),
+)
+_ALSO_OF_GPUS = ("a sound device", "a bus controller")      # as a further function of the card
+# Kernel devices on other buses: `bluetooth hci0: `, `usb 1-2: `, `platform regulatory.0: `.
+_ELSEWHERE = re.compile(
+    r"(?:[Bb]luetooth:?|usb|btusb|hid(?:-[\w-]+)?|input|platform|mmc\w*|i2c\w*|spi|tpm\w*|sd|scsi|serio|ieee80211|mdio_bus"
+    r"|ata\d*) ?[\w.:-]*\d[\w.:-]*: "
+)
+# What concerns all devices alike.
+_OF_ALL = re.compile(r"PM: (?:suspend|hibernation):? (?:entry|exit)")
 
 
 @dataclass
@@ -52,6 +72,32 @@ class Place:
         kind = self.device.class_ if self.device is not None else None
         return isinstance(kind, str) and kind.startswith(_ACCELERATOR_CLASSES)
 
+    @property
+    def stranger(self) -> str | None:
+        """Why it is plainly no accelerator, and none that a slot speaks of; None where it may be one, or was named."""
+        device = self.device
+        if self.bridge or self.named or self.accelerator or device is None or device.address is None:
+            return None
+        if any(hit.line.slot is not None for hits in self.heard.values() for hit in hits):
+            return None
+        kind = _kind_of(device)
+        onboard, first = device.address.split(":")[1] == "00", device.address.endswith(".0")
+        if kind is None or (kind in _ALSO_OF_GPUS and not onboard and not first):
+            return None
+        return f"it is no accelerator but {kind}, and no slot speaks of it"
+
+
+def _kind_of(device: Device) -> str | None:
+    """What a device plainly is, if that is no accelerator."""
+    name = device.driver.name if isinstance(device.driver, Driver) else None
+    for kind, classes, drivers in _OTHER:
+        if isinstance(device.class_, str):
+            if re.match(classes, device.class_):
+                return kind
+        elif isinstance(name, str) and re.fullmatch(drivers, name):
+            return kind
+    return None
+
 
 def gather(
     machine: Machine, lines: Sequence[LogLine], heard: Mapping[str, Sequence[Hit]], tree: Tree,
@@ -77,8 +123,11 @@ def gather(
     adopt = _adopter(places, {address for hits in heard.values() for hit in hits for address in owners[hit.order]})
     for pattern, hits in heard.items():
         for hit in hits:
+            if not owners[hit.order] and _ELSEWHERE.match(hit.line.text):
+                continue
             own = owners[hit.order] or adopt(hit.line)
-            for target in [places[at] for at in own] or [everyone]:
+            to_all = _OF_ALL.match(hit.line.text) is not None
+            for target in [*places.values(), everyone] if to_all else [places[at] for at in own] or [everyone]:
                 target.heard.setdefault(pattern, []).append(hit)
     only = adopt(LogLine("", 0, ""))
     stands_for_all = places[only[0]] if only else everyone

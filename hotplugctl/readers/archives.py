@@ -139,7 +139,7 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
 
 
 def _descriptor(path: str) -> int:
-    """The file opened so that nothing waits: /proc/kmsg is regular by its mode, and a file may be swapped for a pipe."""
+    """The file, opened so that nothing waits: /proc/kmsg is regular by its mode, a file may be swapped for a pipe."""
     handed = _HANDED.fullmatch(path)
     if handed is not None and stat.S_ISFIFO(os.stat(path).st_mode):
         return os.dup(int(handed["number"] or 0))       # opened anew, a named pipe would wait for another writer

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from statistics import median
 
-from . import announce, listeners
+from . import announce, listeners, whole_way
 from .listeners import Cost, Times
 
 OTHER = "pci"     # what watch listens to; a storm about /dev/null is none of it
@@ -89,8 +89,7 @@ def main() -> None:
         sys.exit(f"needs root, to write {announce.NULL}, and udevadm (Debian package udev)")
     storms(options.storm)
     latencies(options.paced, options.rounds)
-    # The whole way, from a raw event to its Change on standard output, comes here: ours only, and by how much it is
-    # later than "out of the socket" above (at most 20 ms is wanted).
+    whole_way.report(options.paced)
 
 
 if __name__ == "__main__":
