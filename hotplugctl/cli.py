@@ -180,7 +180,6 @@ def watch(
 ) -> Exit:
     """Follow devices as they come and go."""
     from . import config, select
-    from .output import changes as views
     from .watch import ending, outlets, run
 
     filters = select.Filters(vendor or (), state or (), slot or (), numa or (), label or ())
@@ -194,10 +193,10 @@ def watch(
             sinks=tuple(sink or ()), metrics_file=metrics_file, labels_file=labels_file, command=exec_),
     )
     _only_live(common, replay)
-    return run.follow(
-        lambda: _look(common, filters), asked, config.settings(common.config),
-        lambda change: show.change(common, change, views.line), lambda text: show.hint(common, text),
-    )
+    settings = config.settings(common.config)
+    with show.changes(common, settings.budget_add) as tell:
+        return run.follow(
+            lambda: _look(common, filters), asked, settings, tell, lambda text: show.hint(common, text))
 
 
 def _only_live(common: Common, replay: str | None) -> None:

@@ -231,27 +231,26 @@ def _sources(function: pci.Function, device: Device) -> dict[str, str]:
 def unseen(seen: Look, slot: Slot, *, close: bool) -> Device:
     """A card that only the slot sees."""
     port = _port_of(seen, slot)
-    device = Device(
-        profile=None, address=None, slot=slot.name, slot_printed=slot.printed, vendor=None, vendor_id=None,
-        device_id=None, model=None, class_=None, serial=None, uuid=None, driver=None, link=None, bars=None,
-        numa_node=None, iommu_group=None, nodes=None, state=State.DETECTED, rung=State.DETECTED, power=None,
-        errors=None, first_seen=None, sure=True,
-        missing=f"identified: the slot has a card that the bus does not show; {port_says(port)}",
-    )
+    why = f"identified: the slot has a card that the bus does not show; {port_says(port)}"
+    device = _without_function(slot, State.DETECTED, why, sure=True)
     return _around_slot(seen, device, port) if close else device
 
 
 def empty_slot(seen: Look, slot: Slot) -> Probed:
     """`probe slot:N` of an empty slot: a device that is absent, and the port that waits for it."""
-    port = _port_of(seen, slot)
-    device = Device(
-        profile=None, address=None, slot=slot.name, slot_printed=slot.printed, vendor=None, vendor_id=None,
-        device_id=None, model=None, class_=None, serial=None, uuid=None, driver=None, link=None, bars=None,
-        numa_node=None, iommu_group=None, nodes=None, state=State.ABSENT, rung=State.ABSENT, power=None, errors=None,
-        first_seen=None, sure=slot.presence is False,
-        missing="a card" if slot.presence is False else "a card, as far as can be seen",
+    known = slot.presence is False
+    device = _without_function(
+        slot, State.ABSENT, "a card" if known else "a card, as far as can be seen", sure=known)
+    return _around_slot(seen, device, _port_of(seen, slot))
+
+
+def _without_function(slot: Slot, state: State, missing: str, *, sure: bool) -> Device:
+    """A row for a slot: there is no function, so whatever is read of one is not there."""
+    return Device(
+        profile=None, slot=slot.name, slot_printed=slot.printed, vendor=None, vendor_id=None, device_id=None,
+        model=None, class_=None, serial=None, uuid=None, driver=None, link=None, bars=None, numa_node=None, iommu_group=None,
+        nodes=None, state=state, rung=state, missing=missing, sure=sure, power=None, errors=None, first_seen=None,
     )
-    return _around_slot(seen, device, port)
 
 
 def _around_slot(seen: Look, device: Device, port: Port | None) -> Probed:

@@ -15,9 +15,11 @@ from .output import documents
 
 if TYPE_CHECKING:
     from .model import Change, Gap, Machine
+    from .output.live import Board, Drawing
     from .output.tables import Table
 
 JSON = (Output.json, Output.jsonl)
+BEAT_S = 0.5     # how soon the live table follows a new size of the terminal; every second beat moves its clocks
 
 
 def rows(
@@ -48,13 +50,29 @@ def value(
         tables(common, pages())
 
 
-def change(common: Common, happened: Change, line: Callable[[Change], str]) -> None:
-    """A Change as it happens: an object a line for scripts, a line for people; handed over at once."""
-    if common.form in JSON:
-        out(documents.lines("change", [happened]))
-    else:
-        out(line(happened) + "\n")
-    flush()
+@contextmanager
+def changes(common: Common, limit_s: float) -> Iterator[Callable[[Change], None]]:
+    """Tell Changes as they happen: an object a line for scripts, a line for people; handed over at once.
+
+    At a terminal a live table stands below the lines; `limit_s` is the budget of a card that comes.
+    """
+    from .output import live
+
+    def tell(happened: Change) -> None:
+        out(documents.lines("change", [happened]) if common.form in JSON else live.event(happened))
+        flush()
+
+    wanted = common.form in (Output.auto, Output.table) and sys.stdout.isatty()
+    if not wanted or os.environ.get("TERM", "dumb") == "dumb":
+        yield tell
+        return
+    screen = _Screen(live.Board(limit_s), color=_colored(common), line=live.event)
+    _screens.append(screen)
+    try:
+        yield screen.change
+    finally:
+        _screens.remove(screen)
+        screen.close()
 
 
 def loose(common: Common, name: str, data: Any, pages: Callable[[], Sequence[Table]]) -> None:
@@ -150,9 +168,97 @@ def progress(common: Common, what: str) -> Iterator[None]:
 def _say(text: str) -> None:
     from .output.tables import safe
 
+    said = "\n".join(safe(line) for line in f"hotplugctl: {text}".splitlines()) + "\n"
     with suppress(OSError):  # a full disk behind stderr changes no result and no exit code
-        sys.stderr.write("\n".join(safe(line) for line in f"hotplugctl: {text}".splitlines()) + "\n")
-        sys.stderr.flush()
+        if _screens and sys.stderr.isatty():
+            _screens[-1].aside(said)
+        else:
+            sys.stderr.write(said)
+            sys.stderr.flush()
+
+
+class _Screen:
+    """The live table at the bottom of the terminal; what is said scrolls away above it.
+
+    Nothing but "cursor up" and "erase below" is asked of the terminal, and the cursor always rests below the table, so
+    that whatever ends the watch leaves a usable terminal and the last table. rich.live is not used: it counts lines
+    where a terminal that was made narrower has wrapped them into more rows.
+    """
+
+    def __init__(self, board: Board, *, color: bool, line: Callable[..., str]) -> None:
+        self._board, self._color, self._line = board, color, line
+        self._lock = threading.RLock()
+        self._over = threading.Event()
+        self._size = _terminal()
+        self._shown: Drawing | None = None
+        self._begun = False              # before the first Change nobody knows what stands where
+        self._behind = float("inf")      # the Changes' clock is another one, of a replay perhaps
+        threading.Thread(target=self._beats, name="hotplugctl-table", daemon=True).start()
+
+    def change(self, happened: Change) -> None:
+        """Say a Change, and what stands now."""
+        with self._lock:
+            self._begun = True
+            self._behind = min(self._behind, _clock() - happened.monotonic)
+            self._board.take(happened)
+            self._draw(self._line(happened, color=self._color))
+
+    def aside(self, text: str) -> None:
+        """Something for stderr, which is the same terminal."""
+        with self._lock:
+            out(self._erase(_terminal()[0]))
+            self._shown = None
+            flush()
+            sys.stderr.write(text)
+            sys.stderr.flush()
+            self._draw()
+
+    def close(self) -> None:
+        """Leave the last table."""
+        self._over.set()
+        with self._lock, suppress(OSError):
+            self._draw()
+
+    def _beats(self) -> None:
+        second = False
+        with suppress(OSError, ValueError):     # the terminal has gone; whoever tells the next Change learns it
+            while not self._over.wait(BEAT_S):
+                second = not second
+                with self._lock:
+                    due = second and self._board.moving(_clock() - self._behind)
+                    if (due or _terminal() != self._size) and not self._over.is_set():
+                        self._draw()
+
+    def _erase(self, width: int) -> str:
+        rows = self._shown.rows(width) if self._shown is not None else 0
+        return f"\x1b[{rows}A\r\x1b[J" if rows else ""
+
+    def _draw(self, said: str = "") -> None:
+        if not self._begun:
+            return
+        self._size = width, height = _terminal()
+        table = self._board.draw(
+            width, height, _clock() - self._behind, color=self._color, encoding=sys.stdout.encoding)
+        out(self._erase(width) + said + table.text)
+        flush()
+        self._shown = table
+
+
+_screens: list[_Screen] = []     # the one that is on, if any
+
+
+def _clock() -> float:
+    """Seconds that only run on."""
+    return os.times().elapsed
+
+
+def _terminal() -> tuple[int, int]:
+    """Columns and rows; a serial line knows neither."""
+    try:
+        columns, rows = os.get_terminal_size(sys.stdout.fileno())
+    except OSError:
+        columns, rows = 0, 0
+    return columns or 80, rows or 24
 
 
 def _width() -> int | None:

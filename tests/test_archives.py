@@ -8,6 +8,8 @@ import io
 import lzma
 import os
 import tarfile
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -196,3 +198,91 @@ def test_a_pipe_can_be_read(tmp_path: Path) -> None:
     os.close(write)
     assert len(evidence([f"/dev/fd/{read}"]).logs) == 1
     os.close(read)
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress], ids=["gzip", "bzip2", "xz"])
+def test_one_wrong_bit_anywhere_in_a_compressed_file_costs_at_most_that_file(
+    tmp_path: Path, compress: Callable[[bytes], bytes]
+) -> None:
+    plain, packed = tmp_path / "dmesg.txt", tmp_path / "more"
+    plain.write_text(DMESG)
+    whole = compress(DMESG.encode() * 20)
+    for bit in range(len(whole) * 8):
+        wrong = bytearray(whole)
+        wrong[bit // 8] ^= 1 << bit % 8
+        packed.write_bytes(wrong)
+        assert evidence([str(plain), str(packed)]).logs
+    packed.write_bytes(whole[:len(whole) // 2])
+    assert evidence([str(plain), str(packed)]).logs
+
+
+def test_a_pipe_that_nobody_writes_to_is_a_gap_and_is_not_waited_for(tmp_path: Path) -> None:
+    pipe, plain = tmp_path / "pipe", tmp_path / "dmesg.txt"
+    os.mkfifo(pipe)
+    plain.write_text(DMESG)
+    (gap,) = evidence([str(pipe), str(plain)]).gaps
+    assert (gap.path, "pipe" in gap.reason) == (str(pipe), True)
+
+
+def test_a_file_that_has_nothing_now_is_a_gap_and_is_not_waited_for(tmp_path: Path) -> None:
+    """As /proc/kmsg: regular by its mode, and a read of it waits. A pipe's end stands in for it."""
+    read, write = os.pipe()
+    os.set_blocking(read, False)
+    plain = tmp_path / "dmesg.txt"
+    plain.write_text(DMESG)
+    (gap,) = evidence([f"/dev/fd/{read}", str(plain)]).gaps
+    assert gap.reason == "nothing to read in it now"
+    os.close(read)
+    os.close(write)
+
+
+def test_a_pipe_that_was_handed_over_is_waited_for() -> None:
+    read, write = os.pipe()
+
+    def write_later() -> None:
+        for part in (DMESG[:9], DMESG[9:]):
+            os.write(write, part.encode())
+        os.close(write)
+
+    late = threading.Timer(0.1, write_later)
+    late.start()
+    assert [line.text for line in evidence([f"/proc/self/fd/{read}"]).logs] == [DMESG[7:].strip()]
+    late.join()
+    os.close(read)
+
+
+def test_a_dash_is_the_standard_input() -> None:
+    read, write = os.pipe()
+    os.write(write, DMESG.encode())
+    os.close(write)
+    before = os.dup(0)
+    try:
+        os.dup2(read, 0)
+        assert [line.source for line in evidence(["-"]).logs] == ["stdin"]
+    finally:
+        os.dup2(before, 0)
+        os.close(before)
+        os.close(read)
+
+
+NINES = "9" * 5000
+
+
+@pytest.mark.parametrize("line", [
+    "Kernel driver in use apex", "Kernel modules", "Kernel driver in use:", f"NUMA node: {NINES}",
+    f"IOMMU group: {NINES}", f"Region 0: Memory at {NINES} (64-bit, prefetchable) [size={NINES}M]",
+    f"LnkCap: Port #0, Speed {NINES}GT/s, Width x{NINES}", f"LnkSta: Speed 1.2.3GT/s, Width x{NINES}",
+    "LnkSta: Speed ..GT/s, Width x4, LnkCap: Speed 1..2GT/s, Width x4", f"Slot #{NINES}, PowerLimit {NINES}W",
+    "Slot #1, PowerLimit 1.2.3W", "SltCap: AttnBtn+", "SltSta: Status: PresDet+",
+    f"Bus: primary={NINES}, secondary={NINES}, subordinate={NINES}",
+])
+@pytest.mark.parametrize("head", ["3a:00.0 PCI bridge: Intel", "3b:00.0 3D controller: NVIDIA Corporation GH100"])
+def test_a_listing_with_a_broken_line_is_half_understood(head: str, line: str) -> None:
+    found = listing(f"{head}\n\t{line}\n\tPhysical Slot: 9\n")
+    assert len(found.devices) + len(found.ports) == 1
+
+
+def test_a_driver_that_cannot_be_read_is_not_called_missing() -> None:
+    lines = "\tKernel driver in use apex\n\tKernel modules: apex\n"
+    (card,) = listing(f"3b:00.0 System peripheral: Global Unichip\n{lines}").devices
+    assert isinstance(card.driver, Unknown)

@@ -161,7 +161,7 @@ qemu-system-x86_64: -device vfio-pci,host=0000:00:1d.2: vfio 0000:00:1d.2: group
 [ 8224.4] INFO: task irq/77-pciehp:611 blocked for more than 122 seconds."""),
     ("hotplug_request_ignored", PORT, """
 [ 4501.1] pcieport 0000:3a:00.0: pciehp: Slot(3): Button press: will power on in 5 sec
-[ 4503.6] pcieport 0000:3a:00.0: pciehp: Slot(3): Button press: canceling request to power on"""),
+[ 4503.6] pcieport 0000:3a:00.0: pciehp: Slot(3): Button press: ignoring invalid state 0x5"""),
     ("hotplug_thread_dead", GPU, FOUND + """
 [ 100.5] BUG: kernel NULL pointer dereference, address: 0000000000000028
 [ 100.5] CPU: 12 PID: 611 Comm: irq/77-pciehp Tainted: P           OE     5.15.0-91-generic
@@ -233,6 +233,135 @@ HEALTHY = [
 def test_a_healthy_log_raises_no_alarm(claim: str, log: str) -> None:
     found = of_texts(log)
     assert (found.verdict, found.root_cause, found.findings) == ("healthy", None, ()), claim
+
+
+NIC = "0000:17:00.0"
+NEIGHBOUR = """
+[ 1.1] pci 0000:3b:00.0: [10de:2330] type 00 class 0x030200 PCIe Endpoint
+[ 6.1] [drm] Initialized nvidia-drm 0.0.0 for 0000:3b:00.0 on minor 0"""
+NO_ACCELERATORS = [
+    ("a wireless card's firmware of many names", """
+[ 4.1] iwlwifi 0000:00:14.3: firmware: failed to load iwl-debug-yoyo.bin (-2)"""),
+    ("a network card's firmware", """
+[ 4.1] r8169 0000:17:00.0: Direct firmware load for rtl_nic/rtl8125b-2.fw failed with error -2"""),
+    ("a device that is on no PCI bus", """
+[ 4.1] bluetooth hci0: firmware: failed to load intel/ibt-0180-0041.sfi (-2)
+[ 4.2] Bluetooth: hci0: Direct firmware load for intel/ibt-0180-0041.sfi failed with error -2
+[ 4.3] platform regulatory.0: Direct firmware load for regulatory.db failed with error -2"""),
+    ("virtual functions without room, told by the driver", """
+[ 4.1] mlx5_core 0000:17:00.0: not enough MMIO resources for SR-IOV"""),
+    ("virtual functions without room, told by their BARs", """
+[ 0.9] pci 0000:17:00.0: [15b3:101d] type 00 class 0x020000
+[ 1.1] pci 0000:17:00.0: BAR 7: no space for [mem size 0x02000000 64bit pref]
+[ 1.1] pci 0000:17:00.0: BAR 9: failed to assign [mem size 0x02000000 64bit pref]
+[ 1.1] pci 0000:17:00.0: VF BAR 0 [mem size 0x02000000 64bit pref]: can't assign; no space"""),
+    ("a network card in a narrower slot, told by its driver", """
+[ 4.1] ixgbe 0000:17:00.0: 16.000 Gb/s available PCIe bandwidth, limited by 5.0 GT/s PCIe x4 link at 0000:16:00.0 \
+(capable of 32.000 Gb/s with 5.0 GT/s PCIe x8 link)"""),
+    ("a network card in a narrower slot, told by its class", """
+[ 0.9] pci 0000:17:00.0: [8086:1528] type 00 class 0x020000
+[ 1.1] pci 0000:17:00.0: 16.000 Gb/s available PCIe bandwidth, limited by 5.0 GT/s PCIe x4 link at 0000:16:00.0 \
+(capable of 32.000 Gb/s with 5.0 GT/s PCIe x8 link)"""),
+    ("a disk that gave up", """
+[ 9.1] pci 0000:17:00.0: [144d:a80a] type 00 class 0x010802
+[ 9.3] nvme 0000:17:00.0: Unable to change power state from D3cold to D0, device inaccessible"""),
+]
+
+
+@pytest.mark.parametrize(("claim", "log"), NO_ACCELERATORS, ids=[claim for claim, _ in NO_ACCELERATORS])
+def test_what_ails_a_device_that_is_plainly_no_accelerator_is_no_fault(claim: str, log: str) -> None:
+    beside = of_texts(NEIGHBOUR + log)
+    assert (beside.verdict, beside.root_cause, beside.findings) == ("healthy", None, ()), claim
+    alone = of_texts(log)
+    assert (alone.verdict, alone.root_cause, alone.findings) == ("unknown", None, ()), "and proves nothing healthy"
+
+
+def test_what_ails_a_network_card_is_ruled_out_with_the_reason_and_said_when_it_was_named() -> None:
+    log = NO_ACCELERATORS[5][1]
+    (out,) = of_texts(log).ruled_out
+    assert (out.root_cause, out.address) == ("link_downtrained", NIC)
+    assert "a network card" in out.because
+    assert answer(of_texts(log, named=(NIC,))) == ("link_downtrained", NIC)
+
+
+@pytest.mark.parametrize("line", [
+    "labaccel 0000:17:00.0: Direct firmware load for labaccel/fw.bin failed with error -2",
+    "snd_hda_intel 0000:17:00.1: Unable to change power state from D3cold to D0, device inaccessible",
+])
+def test_what_may_be_an_accelerator_stays_one(line: str) -> None:
+    assert of_texts(f"[ 4.1] {line}").verdict == "fault"
+
+
+ASLEEP = "[ 800.1] PM: suspend entry (deep)\n{}\n[ 803.0] PM: suspend exit"
+
+
+@pytest.mark.parametrize("class_", ["0x010802", "0x0c0330"])
+def test_what_is_unplugged_while_the_machine_sleeps_is_no_surprise(class_: str) -> None:
+    found = of_texts(UP + f"[ 100.4] pci 0000:3b:00.0: [144d:a80a] type 00 class {class_}\n" + NEIGHBOUR.replace(
+        "3b:00", "c1:00") + "\n" + ASLEEP.format(
+        "[ 801.0] pcieport 0000:3a:00.0: pciehp: Slot(3): Link Down\n"
+        "[ 801.0] pcieport 0000:3a:00.0: pciehp: Slot(3): Card not present"))
+    assert (found.verdict, found.findings) == ("healthy", ())
+
+
+@pytest.mark.parametrize(("cause", "line"), [
+    ("device_inaccessible", "nvidia 0000:3b:00.0: Unable to change power state from D3cold to D0, device inaccessible"),
+    ("link_lost", "pcieport 0000:3a:00.0: pciehp: Slot(3): Link Down"),
+])
+def test_a_card_that_does_not_wake_with_the_machine_is_a_fault(cause: str, line: str) -> None:
+    assert answer(of_texts(FOUND + ASLEEP.format(f"[ 802.0] {line}"))) == (cause, GPU)
+
+
+def test_an_empty_slot_has_no_link_to_lose() -> None:
+    boot = "[ 2.1] pcieport 0000:3a:00.0: pciehp: Slot #3 AttnBtn+ PwrCtrl+ MRL- AttnInd+ PwrInd+ HotPlug+ Surprise-\n"
+    down = "[ 2.3] pcieport 0000:3a:00.0: pciehp: Slot(3): Link Down\n"
+    assert of_texts(boot + down + NEIGHBOUR.replace("3b:00", "c1:00")).findings == ()
+    assert answer(of_texts(boot + FOUND + down.replace("2.3", "900.0"))) == ("link_lost", GPU)
+    assert answer(of_texts(boot + UP + down.replace("2.3", "900.0")))[0] == "link_lost", "it was announced"
+
+
+@pytest.mark.parametrize("cancel", [
+    "Button press: canceling request to power on", "Action canceled due to button press",
+])
+def test_taking_a_request_back_is_no_fault_unless_it_leaves_a_card_without_power(cancel: str) -> None:
+    log = f"""
+[ 4501.1] pcieport 0000:3a:00.0: pciehp: Slot(3): Button press: will power on in 5 sec
+[ 4503.6] pcieport 0000:3a:00.0: pciehp: Slot(3): {cancel}"""
+    assert (of_texts(log).verdict, of_texts(log).findings) == ("healthy", ())
+    lspci = """\
+3a:00.0 PCI bridge: Intel Corporation Device 352a (rev 04) (prog-if 00 [Normal decode])
+\t\tSltCap:\tAttnBtn+ PwrCtrl+ MRL- AttnInd+ PwrInd+ HotPlug+ Surprise-
+\t\tSltSta:\tStatus: AttnBtn- PowerFlt- MRL- CmdCplt- PresDet+ Interlock-
+"""
+    assert answer(of_texts(log, lspci=lspci)) == ("hotplug_request_ignored", PORT)
+
+
+@pytest.mark.parametrize("text", [
+    "If the log says `NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus`, reseat the card.",
+    "Look for `GPU is lost` and `pcieport 0000:3a:00.0: pciehp: Slot(3): Power fault`.",
+    '\tpci_err(dev, "Unable to change power state from %s to D0, device inaccessible\\n",',
+    '\tdev_err(dev, "device lost from bus!\\n");',
+])
+def test_what_only_speaks_of_a_failure_reports_none(text: str) -> None:
+    found = of_texts(text)
+    assert (found.verdict, found.findings) == ("unknown", ())
+
+
+def test_a_log_line_in_backticks_is_a_log_line() -> None:
+    line = "NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus."
+    assert answer(of_texts(f"`{line}`")) == answer(of_texts(line)) == ("device_inaccessible", GPU)
+
+
+@pytest.mark.parametrize("tail", [" and so on", ",x"])
+def test_what_is_shown_of_a_line_is_cut_with_a_mark(tail: str) -> None:
+    line = "[ 9.1] nvidia 0000:3b:00.0: Direct firmware load for a failed with error -2" + tail * 200_000
+    odd = "[ 9.2] nvidia 0000:3b:00.0: failed as never before" + tail * 200_000
+    found = of_texts(f"{line}\n{odd}")
+    assert found.root_cause is not None
+    (proof,) = found.root_cause.evidence
+    assert proof.text.endswith(f"({len(line) - len('[ 9.1] ') - 2000:,} characters left out)")
+    shown = [proof.text, found.root_cause.title, *(m.text for m in found.timeline), *(s.because for s in found.layers)]
+    assert max(map(len, shown)) < 2200
 
 
 # --- what time alone ties -----------------------------------------------------------------------------------------

@@ -16,10 +16,10 @@ import typer
 
 from hotplugctl import cli, config
 from hotplugctl.errors import Exit
-from hotplugctl.model import LADDER, Profile
+from hotplugctl.model import LADDER, Change, ChangeKind, Profile
 from hotplugctl.rules import facts, forms, load
 
-from .generate import everything, man_config, man_rules, planned, schemas
+from .generate import everything, man_config, man_events, man_rules, planned, schemas
 from .generate.commands import VERBS, verb, verbs
 from .generate.prose import VERB_PROSE
 
@@ -148,10 +148,10 @@ def test_every_setting_is_in_the_page() -> None:
 
 
 def test_what_is_planned_has_the_words_of_the_contract() -> None:
-    assert {field.name for field in fields(planned.Change)} == set(CHANGE.split())
+    assert {field.name for field in fields(Change)} == set(CHANGE.split())
     assert {field.name for field in fields(planned.Plan)} == set(PLAN.split())
-    assert [kind.value for kind in planned.ChangeKind] == KINDS.split()
-    assert set(planned.KINDS) == set(planned.ChangeKind)
+    assert [kind.value for kind in ChangeKind] == KINDS.split()
+    assert set(man_events.KINDS) == set(ChangeKind)
 
 
 def test_words_of_schemas_are_of_fields_that_exist() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 
 from hotplugctl.diagnose.instances import settle
 from hotplugctl.readers.logs import parse_log, read_log
+from hotplugctl.rules.hearing import seconds
 
 FAULT = "pcieport 0000:64:02.0: pciehp: Slot(9): Power fault"
 
@@ -136,3 +138,45 @@ def test_any_bytes_can_be_read(content: bytes) -> None:
 def test_a_torn_last_line_is_kept() -> None:
     assert [line.text for line in read_log("[ 1.0] whole\n[ 2.0] to", "log")] == ["whole", "to"]
     assert [line.text for line in read_log("[ 1.0] whole\n[ 2.", "log")] == ["whole", "[ 2."]
+
+
+NINES = "9" * 5000
+DEEP = "[" * 100_000
+
+
+@pytest.mark.parametrize("text", [
+    f"3,1,{'9' * 400},-;{FAULT}", f"{NINES},1,2,-;{FAULT}", f"3,{NINES},{NINES},-;{FAULT}",
+    f"<{NINES}>[ 1.0] {FAULT}", f"[ {NINES}.0] {FAULT}", f"[ 1.{NINES}] {FAULT}",
+    f"Sep {NINES} 08:41:11 node kernel: {FAULT}", f"[Tue Sep {NINES} 08:41:11 2023] {FAULT}",
+    f"2023-09-19T08:41:11.{NINES}+02:00 node kernel: {FAULT}", f"0000-00-00T99:99:99+9999 node kernel: {FAULT}",
+    *(json.dumps({"MESSAGE": FAULT, "PRIORITY": value, "_SOURCE_MONOTONIC_TIMESTAMP": value}) for value in (
+        "inf", "nan", "-inf", "1e999", "9" * 400, int("9" * 400), math.inf, math.nan, [], {}, None, True)),
+    *(json.dumps({"msg": FAULT, "pri": value, "time": value}) for value in ("inf", int("9" * 400), math.nan, [[]])),
+    f'{{"MESSAGE": "{FAULT}", "PRIORITY": 1e999, "_SOURCE_MONOTONIC_TIMESTAMP": -1e999}}',
+])
+def test_a_number_that_is_none_leaves_its_line_readable(text: str) -> None:
+    for line in read_log(text, "log"):
+        assert line.text.endswith(FAULT)
+        assert line.monotonic is None or math.isfinite(line.monotonic)
+        assert line.priority is None or 0 <= line.priority <= 7
+        seconds(line)
+    assert read_log(text, "log")
+
+
+@pytest.mark.parametrize("value", [
+    DEEP, '{"a":' * 100_000, DEEP + "]" * 100_000, "[" * 900 + "]" * 900, "9" * 5000,
+])
+@pytest.mark.parametrize("key", ["MESSAGE", "_PID", "SYSLOG_IDENTIFIER", "_HOSTNAME", "_KERNEL_DEVICE", "dmesg", "x"])
+def test_json_however_deep_harms_no_other_line(key: str, value: str) -> None:
+    good = json.dumps({"MESSAGE": FAULT})
+    deep = f'{{"{key}": {value}}}'
+    for text in (f"{good}\n{deep}", f"{deep}\n{good}"):
+        assert FAULT in [line.text for line in read_log(text, "log")]
+    read_log(deep, "log")
+
+
+@pytest.mark.parametrize("year", ["0000", "0001", "9999"])
+def test_a_year_that_no_clock_knows_is_no_time_to_compare(year: str) -> None:
+    (line,) = read_log(f"{year}-01-01T00:00:00 node kernel: {FAULT}", "log")
+    seconds(line)
+    assert line.text == FAULT

@@ -40,6 +40,8 @@ _ELSEWHERE = re.compile(
     r"(?:[Bb]luetooth:?|usb|btusb|hid(?:-[\w-]+)?|input|platform|mmc\w*|i2c\w*|spi|tpm\w*|sd|scsi|serio|ieee80211|mdio_bus"
     r"|ata\d*) ?[\w.:-]*\d[\w.:-]*: "
 )
+# Whatever it is, it was meant for a VM.
+_TAKEN = re.compile(r"vfio[\w-]* ")
 # What concerns all devices alike.
 _OF_ALL = re.compile(r"PM: (?:suspend|hibernation):? (?:entry|exit)")
 
@@ -74,11 +76,12 @@ class Place:
 
     @property
     def stranger(self) -> str | None:
-        """Why it is plainly no accelerator, and none that a slot speaks of; None where it may be one, or was named."""
+        """Why it is plainly no accelerator; None where it may be one, was named, or a slot or a VM's driver has it."""
         device = self.device
         if self.bridge or self.named or self.accelerator or device is None or device.address is None:
             return None
-        if any(hit.line.slot is not None for hits in self.heard.values() for hit in hits):
+        lines = [hit.line for hits in self.heard.values() for hit in hits]
+        if any(line.slot is not None or _TAKEN.match(line.text) for line in lines):
             return None
         kind = _kind_of(device)
         onboard, first = device.address.split(":")[1] == "00", device.address.endswith(".0")

@@ -28,7 +28,7 @@ from .lspci import looks_like_lspci, read_lspci
 MOST_BYTES = 256 << 20          # of text out of one file: a kernel log buffer of 16 MiB, sixteen times over
 MOST_RATIO = 1000               # gzip's own limit is 1032; log text reaches some 30
 RATIO_FROM = 16 << 20           # small files may be anything: twenty kilobytes of spaces are no bomb
-_CHUNK = 1 << 20
+_CHUNK = 1 << 16         # what a damaged piece takes with it
 # Pipes that somebody was told to write to: `dmesg | ... --from -` and `--from <(dmesg)`. Any other may have no writer.
 _HANDED = re.compile(r"/dev/stdin|(?:/dev|/proc/self)/fd/(?P<number>\d{1,9})")
 

@@ -27,7 +27,8 @@ _MONOTONIC = re.compile(
 )
 _CTIME = re.compile(
     r"(?:(?P<facility>[a-z]+\d?) *:(?P<level>[a-z]+) *: )?"
-    r"\[[A-Z][a-z]{2} (?P<month>[A-Z][a-z]{2}) +(?P<day>\d\d?) (?P<clock>\d\d:\d\d:\d\d) (?P<year>\d{4})\] ?(?P<text>.*)"
+    r"\[[A-Z][a-z]{2} (?P<month>[A-Z][a-z]{2}) +(?P<day>\d\d?) (?P<clock>\d\d:\d\d:\d\d) (?P<year>\d{4})\] ?"
+    r"(?P<text>.*)"
 )
 _ISO_TIME = (
     r"(?P<date>\d{4}-\d\d-\d\d)[T ](?P<clock>\d\d:\d\d:\d\d)(?:[.,](?P<fraction>\d+))?"

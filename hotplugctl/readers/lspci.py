@@ -28,7 +28,9 @@ _REGION = re.compile(
 )
 _SIZE = re.compile(r"\[size=(?P<number>\d{1,9})(?P<unit>[KMGT]?)\]")
 _LINK_CAP = re.compile(r"LnkCap:.*Speed (?P<speed>\d{1,3}(?:\.\d{1,3})?)GT/s, Width x(?P<width>\d{1,3})\b")
-_LINK_STA = re.compile(r"LnkSta:\s*Speed (?P<speed>\d{1,3}(?:\.\d{1,3})?|unknown)(?:GT/s)?[^,]*, Width x(?P<width>\d{1,3})\b")
+_LINK_STA = re.compile(
+    r"LnkSta:\s*Speed (?P<speed>\d{1,3}(?:\.\d{1,3})?|unknown)(?:GT/s)?[^,]*, Width x(?P<width>\d{1,3})\b"
+)
 _FLAG = re.compile(r"(?P<name>[A-Za-z]+)(?P<sign>[+-])")
 _BUSES = re.compile(r"Bus: primary=([0-9a-f]{2}), secondary=([0-9a-f]{2}), subordinate=([0-9a-f]{2})")
 _EXPRESS = re.compile(r"Express \(v\d\) (?P<kind>[^(,]+?)(?: \(Slot(?P<slot>[+-])\))?,")

@@ -9,7 +9,7 @@ from hotplugctl import config
 
 from .roff import Page
 
-_LATER = " Used by `hotplugctl-watch`(1), which comes in a later version."
+_LATER = " Used by `hotplugctl-watch`(1)."
 # Each field of Settings: how the file writes it, and what it means.
 SETTINGS: Mapping[str, tuple[str, str]] = {
     "budget_add": ("`budgets.add` *D*", "How long a card may take to become ready." + _LATER),

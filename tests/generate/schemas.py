@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from hotplugctl.errors import Exit
-from hotplugctl.model import Device, Diagnosis, Kind, Probed, Slot, Unknown
+from hotplugctl.model import Change, Device, Diagnosis, Kind, Probed, Slot, Unknown
 from hotplugctl.output import documents
 
 from . import planned
@@ -63,7 +63,7 @@ DOCUMENTS: Mapping[str, Shapes] = {
     "slots": Shapes(data=tuple[Slot, ...]),
     "slot": Shapes(line=Slot),
     "diagnosis": Shapes(data=Diagnosis, line=Diagnosis),
-    "change": Shapes(line=planned.Change),
+    "change": Shapes(line=Change),
     "plan": Shapes(data=planned.Plan, line=planned.Plan),
     "error": Shapes(line=ErrorDocument),
 }
