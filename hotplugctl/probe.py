@@ -248,8 +248,9 @@ def _without_function(slot: Slot, state: State, missing: str, *, sure: bool) -> 
     """A row for a slot: there is no function, so whatever is read of one is not there."""
     return Device(
         profile=None, slot=slot.name, slot_printed=slot.printed, vendor=None, vendor_id=None, device_id=None,
-        model=None, class_=None, serial=None, uuid=None, driver=None, link=None, bars=None, numa_node=None, iommu_group=None,
-        nodes=None, state=state, rung=state, missing=missing, sure=sure, power=None, errors=None, first_seen=None,
+        model=None, class_=None, serial=None, uuid=None, driver=None, link=None, bars=None, numa_node=None,
+        iommu_group=None, nodes=None, state=state, rung=state, missing=missing, sure=sure, power=None, errors=None,
+        first_seen=None,
     )
 
 

@@ -168,7 +168,8 @@ class Board:
 
     def _line(self, place: Place, now: float, encoding: str) -> _Line:
         device = place.device
-        name = device.model or device.vendor or (f"{device.vendor_id}:{device.device_id}" if device.vendor_id else None)
+        ids = f"{device.vendor_id}:{device.device_id}" if isinstance(device.vendor_id, str) else device.model
+        name = next((name for name in (device.model, device.vendor) if isinstance(name, str)), ids)
         shown = (cell(device.slot), cell(device.address), cell(name), f"{place.bar} {place.word}",
                  place.elapsed(now, self.limit_s), safe(place.remark))
         # What the terminal cannot show is written as Python would, and counted so.
@@ -245,7 +246,7 @@ def _laid_out(lines: Sequence[_Line], width: int, *, color: bool) -> list[tuple[
     natural = [max(cell_len(line.cells[at]) for line in lines) for at in range(len(HEADS))]
     rows = [line.cells for line in lines]
     slot, address, model, ladder, elapsed, remark = (
-        size if any(row[at] not in ("", "-") for row in rows[1:]) else 0 for at, size in enumerate(natural))
+        size if any(row[at] not in ("", "-", "?") for row in rows[1:]) else 0 for at, size in enumerate(natural))
     if slot and _total(slot, address, ladder) > width:     # the slot stands where an address is missing
         rows = [(one, f"slot {one}" if two == "-" else two, *rest) for one, two, *rest in rows]
         address = max(cell_len(row[1]) for row in rows)

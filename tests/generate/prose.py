@@ -79,12 +79,12 @@ VERB_PROSE: Mapping[str, Prose] = {
     ),
     "watch": Prose(
         (
-            "Follow devices as they come and go: each line is one change, see `hotplugctl-events`(7). The first one is a "
-            "snapshot of what is there.",
-            "With `--until` it ends when every DEVICE is at that state or on a higher rung (without DEVICE at the first "
-            "change to it), with 1 when one of them fails first, and with 6 when `--timeout` is over.",
-            "Changes go to network sinks through a spool on disk before they are printed, so that none that was printed "
-            "is lost; a second watch with sinks is refused.",
+            "Follow devices as they come and go: each line is one change, see `hotplugctl-events`(7). The first one "
+            "is a snapshot of what is there.",
+            "With `--until` it ends when every DEVICE is at that state or on a higher rung (without DEVICE at the "
+            "first change to it), with 1 when one of them fails first, and with 6 when `--timeout` is over.",
+            "Changes go to network sinks through a spool on disk before they are printed, so that none that was "
+            "printed is lost; a second watch with sinks is refused.",
         ),
         (
             ("Follow everything:", "hotplugctl watch"),

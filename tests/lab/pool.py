@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run in the guest: an application that keeps a pool and says what it is told. Usage: pool.py [slow|raises] [SECONDS]"""
+"""Run in the guest: an application that keeps a pool and says what it is told. Usage: pool.py [HOW] [SECONDS]"""
 
 from __future__ import annotations
 
