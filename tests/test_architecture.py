@@ -18,7 +18,7 @@ PURE: dict[str, set[str]] = {
     "readers/uevent_filter.py": set(),
     "rules/judge.py": {"rules"}, "rules/facts.py": {"rules"}, "diagnose": {"diagnose", "rules"},
     "watch/moves.py": set(), "watch/signs.py": {"watch"}, "watch/ending.py": {"watch", "select"},
-    "output/documents.py": {"output", ""}, "output/changes.py": {"output"},
+    "output/documents.py": {"output", ""}, "output/changes.py": {"output"}, "output/live.py": {"output"},
     "output/tables.py": {"output"}, "output/views.py": {"output", "lifecycle"},
 }
 SYSTEM = {"os", "time", "subprocess", "socket", "fcntl", "shutil", "signal"}

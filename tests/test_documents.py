@@ -15,8 +15,8 @@ import pytest
 import hotplugctl
 from hotplugctl.__main__ import run
 from hotplugctl.errors import Exit
-from hotplugctl.model import Device
-from hotplugctl.output.documents import plain
+from hotplugctl.model import Budget, Change, ChangeKind, Device, State
+from hotplugctl.output import documents
 
 from .machine import MachineTree
 
@@ -205,14 +205,12 @@ def test_a_later_version_may_say_more(command: Command, root: str) -> None:
 
 
 def test_a_change_is_taken_and_one_that_lacks_a_key_is_not() -> None:
-    device = plain(Device())
-    change = {
-        "schema": "hotplugctl.change/1", "id": "1-7", "time": "2026-11-29T16:24:08.123Z", "monotonic": 12.5,
-        "kind": "ready", "address": "0000:3b:00.0", "slot": "3", "device": device, "before": "initialised",
-        "after": "ready", "expected": None, "sure": True, "missing": None, "because": ["its health check passed"],
-        "timings": {"bound": 0.2}, "budget": {"limit_s": 3.0, "took_s": 1.5, "met": True}, "batch": None,
-        "replaces": None, "labels": {},
-    }
+    made = Change(
+        id="1-7", time="2026-11-29T16:24:08.123Z", monotonic=12.5, kind=ChangeKind.READY, address="0000:3b:00.0",
+        slot="3", device=Device(), before=State.INITIALISED, after=State.READY, timings={"bound": 0.2},
+        budget=Budget(3.0, 1.5, True), because=("its health check passed",),
+    )
+    change = json.loads(documents.lines("change", [made]))
     check(change)
     for key in change:
         assert not validator("change").is_valid({name: change[name] for name in change if name != key})

@@ -13,8 +13,9 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from typing import Any, TextIO
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 from rich.cells import cell_len
@@ -74,7 +75,7 @@ def test_a_terminal_of_120_columns_says_all_of_it() -> None:
         "1     0000:01:00.0  Ascend 910B  ###### ready",
         "2     0000:02:00.0  Ascend 910B  ####-- bound         1.5/3 s  initialised: firmware loads",
         "3     0000:03:00.0  Ascend 910B  ###!-- mapped, late  5.0/3 s  "
-        "bound: no driver is bound (expected labaccel), and this..",
+        "bound: no driver is bound (expected labaccel), and thi..",
         "4     -             -            #----- detected      2.0 s",
         "10    0000:0a:00.0  Ascend 910B  ###x-- failed                 probe failed with error -2",
     ]
@@ -120,7 +121,8 @@ def test_more_devices_than_rows_are_the_worst_and_a_count() -> None:
     assert len(shown) == 18
     assert [line.split()[0] for line in shown[2:5]] == ["41", "17", "1"]
     assert shown[-1] == "26 more: 25 ready, 1 drained"
-    assert lines(made, 80, 3)[-1].startswith("41 devices: 1 failed, 1 bound, late, 38 ready")
+    assert lines(made, 80, 3)[-1] == "40 more: 1 late, 38 ready, 1 drained"
+    assert lines(made, 80, 2) == ["41 devices: 1 failed, 1 late, 38 ready, 1 drained"]
 
 
 def test_nothing_is_said_too() -> None:
@@ -128,7 +130,7 @@ def test_nothing_is_said_too() -> None:
     assert lines(board(snapshot()), 12, 2) == ["no accele.."]
 
 
-@pytest.mark.parametrize("width", [20, 40, 80, 120])
+@pytest.mark.parametrize("width", [30, 40, 80, 120])
 def test_colour_is_never_the_only_carrier(width: int) -> None:
     plain, coloured = ("\n".join(lines(climbing(), width, color=color)) for color in (False, True))
     assert "\x1b" not in plain
@@ -238,8 +240,6 @@ class Terminal:
     master: int
     slave: int
     sent: str = ""
-    rows: list[str] = field(default_factory=lambda: [""])
-    at: tuple[int, int] = (0, 0)
 
     def size(self, columns: int, rows: int) -> None:
         fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
@@ -290,34 +290,33 @@ def terminal() -> Iterator[Terminal]:
     os.close(slave)
 
 
-@pytest.fixture
-def at_terminal(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
-    """That terminal as our own stdout and stderr."""
-    streams: list[TextIO] = [os.fdopen(os.dup(terminal.slave), "w", encoding="utf-8") for _ in range(2)]
-    monkeypatch.setattr(sys, "stdout", streams[0])
-    monkeypatch.setattr(sys, "stderr", streams[1])
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("NO_COLOR", "1")
-    yield terminal
-    for stream in streams:
-        stream.close()
+@contextmanager
+def ours(terminal: Terminal, **variables: str) -> Iterator[None]:
+    """That terminal as our own stdout and stderr. No fixture: pytest sets its own streams between setup and test."""
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as opened:
+        for name in ("stdout", "stderr"):
+            file = os.fdopen(os.dup(terminal.slave), "w", encoding="utf-8")
+            patch.setattr(sys, name, opened.enter_context(file))
+        for name, value in {"TERM": "xterm", "NO_COLOR": "1", **variables}.items():
+            patch.setenv(name, value)
+        yield
 
 
-ON_ITS_WAY = change(ChangeKind.ADDED, device("1", State.MAPPED, missing=WHY), missing=WHY)
+ON_ITS_WAY = change(ChangeKind.ADDED, device("1", State.MAPPED, missing=WHY), 110.0, missing=WHY)
 
 
-def test_events_scroll_above_one_table_whose_clock_runs_only_for_a_card_on_its_way(at_terminal: Terminal) -> None:
-    with show.changes(Common(), 3.0) as tell:
+def test_events_scroll_above_one_table_whose_clock_runs_only_for_a_card_on_its_way(terminal: Terminal) -> None:
+    with ours(terminal), show.changes(Common(), 3.0) as tell:
         tell(snapshot())
-        at_terminal.read(seconds=1.3)
-        assert at_terminal.read(seconds=0.1) == ""
+        terminal.read(seconds=1.3)
+        assert terminal.read(seconds=0.1) == ""
         tell(ON_ITS_WAY)
-        at_terminal.read(lambda new: "0.0/3 s" in new)
-        at_terminal.read(lambda new: bool(re.search(r"[01]\.\d/3 s", new)), 2.0)
+        terminal.read(lambda new: "0.0/3 s" in new)
+        assert re.search(r"(0\.[1-9]|1\.\d)/3 s", terminal.read(lambda new: "/3 s" in new, 2.0))
         show.hint(Common(), "a hook failed")
-        tell(change(ChangeKind.READY, device(), 101.0, budget=Budget(3.0, 1.0, True)))
-    at_terminal.read(seconds=0.1)
-    assert at_terminal.screen(80) == [
+        tell(change(ChangeKind.READY, device(), 111.0, budget=Budget(3.0, 1.0, True)))
+    terminal.read(seconds=0.1)
+    assert terminal.screen(80) == [
         "16:24:08.123  watching 0 devices",
         f"16:24:08.123  slot 1 0000:01:00.0  added  Ascend 910B; {WHY}"[:80],
         f"16:24:08.123  slot 1 0000:01:00.0  added  Ascend 910B; {WHY}"[80:],
@@ -330,31 +329,30 @@ def test_events_scroll_above_one_table_whose_clock_runs_only_for_a_card_on_its_w
     ]
 
 
-def test_a_new_size_is_followed_without_any_event(at_terminal: Terminal) -> None:
-    with show.changes(Common(), 3.0) as tell:
+def test_a_new_size_is_followed_without_any_event(terminal: Terminal) -> None:
+    with ours(terminal), show.changes(Common(), 3.0) as tell:
         tell(snapshot(device()))
-        at_terminal.read(lambda new: "ready" in new)
-        at_terminal.size(40, 20)
-        new = at_terminal.read(lambda new: "ready" in new, 2.0)
+        terminal.read(lambda new: "ready" in new)
+        terminal.size(40, 20)
+        new = terminal.read(lambda new: "ready" in new, 2.0)
     # the rule and the row had become two rows each
     assert new.startswith("\x1b[5A\r\x1b[J" + "-" * 39 + "\r\n")
-    assert max(map(len, new.splitlines()[1:])) < 40
+    assert max(map(len, new.split("\r\n")[1:])) < 40
 
 
-def test_what_is_said_before_the_first_change_is_said_without_a_table(at_terminal: Terminal) -> None:
-    with show.changes(Common(), 3.0):
+def test_what_is_said_before_the_first_change_is_said_without_a_table(terminal: Terminal) -> None:
+    with ours(terminal), show.changes(Common(), 3.0):
         show.hint(Common(), "udevd is not running")
-    assert at_terminal.read(seconds=0.1) == "hotplugctl: udevd is not running\r\n"
+    assert terminal.read(seconds=0.1) == "hotplugctl: udevd is not running\r\n"
 
 
 @pytest.mark.parametrize(("form", "term"), [(Output.auto, "dumb"), (Output.plain, "xterm"), (Output.tsv, "xterm")])
 def test_a_dumb_terminal_and_the_other_forms_have_plain_lines(
-    at_terminal: Terminal, monkeypatch: pytest.MonkeyPatch, form: Output, term: str
+    terminal: Terminal, form: Output, term: str
 ) -> None:
-    monkeypatch.setenv("TERM", term)
-    with show.changes(Common(output=form), 3.0) as tell:
+    with ours(terminal, TERM=term), show.changes(Common(output=form), 3.0) as tell:
         tell(ON_ITS_WAY)
-    assert at_terminal.read(seconds=0.1) == f"16:24:08.123  slot 1 0000:01:00.0  added  Ascend 910B; {WHY}\r\n"
+    assert terminal.read(seconds=0.1) == f"16:24:08.123  slot 1 0000:01:00.0  added  Ascend 910B; {WHY}\r\n"
 
 
 def test_piped_lines_are_plain_also_for_a_table(capsys: pytest.CaptureFixture[str]) -> None:
@@ -364,10 +362,10 @@ def test_piped_lines_are_plain_also_for_a_table(capsys: pytest.CaptureFixture[st
 
 
 def test_ctrl_c_leaves_the_last_table_and_exits_130(terminal: Terminal) -> None:
-    takes_it = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+    takes_it = "import fcntl, os, sys; fcntl.ioctl(0, int(sys.argv[1]), 0); os.execv(sys.argv[2], sys.argv[2:])"
     command = [sys.executable, "-m", "hotplugctl", "watch", "--source", "kernel", "--color", "never"]
     with subprocess.Popen(
-        [sys.executable, "-c", takes_it, *command], stdin=terminal.slave, stdout=terminal.slave,
+        [sys.executable, "-c", takes_it, str(termios.TIOCSCTTY), *command], stdin=terminal.slave, stdout=terminal.slave,
         stderr=terminal.slave, env={**os.environ, "TERM": "xterm"}, start_new_session=True,
     ) as watch:
         terminal.read(lambda new: "-" * 79 in new, 8.0)

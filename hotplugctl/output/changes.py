@@ -41,7 +41,7 @@ def _details(change: Change) -> list[str]:
     device = change.device
     parts = []
     if change.kind in (ChangeKind.ADDED, ChangeKind.REPLACED) and device is not None:
-        name = device.model or device.vendor
+        name = device.model if device.model is not None else device.vendor
         ids = f"{device.vendor_id}:{device.device_id}" if isinstance(device.vendor_id, str) else ""
         parts.append(f"{name if isinstance(name, str) else ''} {ids}".strip())
         parts = [part for part in parts if part]

@@ -233,7 +233,7 @@ def _order(place: Place) -> tuple[object, ...]:
 
 
 def _more(hidden: Sequence[Place], *, alone: bool) -> str:
-    counts = Counter(place.word for place in hidden)
+    counts = Counter(place.word.split(", ")[-1] for place in hidden)     # of "bound, late" the worse
     return f"{len(hidden)} {'devices' if alone else 'more'}: " + ", ".join(f"{n} {word}" for word, n in counts.items())
 
 

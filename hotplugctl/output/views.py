@@ -57,7 +57,7 @@ def _remarks(device: Device) -> object:
 def _name(device: Device) -> object:
     if device.model is None and device.vendor is None:
         return f"{device.vendor_id}:{device.device_id}" if device.vendor_id else None
-    return device.model or device.vendor
+    return device.model if device.model is not None else device.vendor
 
 
 # Every column of `list`; DEFAULT and WIDE pick from it, --columns any.
