@@ -16,9 +16,11 @@ help:
 	@echo "make soak      the lab with long counts"
 	@echo "make generate  write what is generated: man pages, completions, schemas, compiled rules"
 
-# The main job, on a captured machine: which accelerators are there, and why did one fail?
+# The main job, on a captured machine: which accelerators are there, how did they come up, and why did one fail?
 demo: $(STAMP)
 	$(BIN)/hotplugctl list --root demo
+	@echo
+	$(BIN)/hotplugctl watch --replay demo
 	@echo
 	@$(BIN)/hotplugctl diagnose --from demo; code=$$?; \
 	  echo; echo "(exit $$code: a fault was found)"; test $$code -eq 1

@@ -63,8 +63,10 @@ def slot(machine: MachineTree) -> MachineTree:
     return machine
 
 
-def watch(machine: MachineTree, script: Any, scene: Scene | None = None) -> Watch:
-    scene = scene or Scene(machine.host, config.Settings(), machine.profiles)
+def watch(machine: MachineTree | None, script: Any, scene: Scene | None = None) -> Watch:
+    if scene is None:
+        assert machine is not None
+        scene = Scene(machine.host, config.Settings(), machine.profiles)
     return Watch(scene, script, NoChecks(), Limits(), lambda *_: None, boot="b")
 
 
@@ -213,3 +215,12 @@ def test_what_is_no_run_is_one_sentence(tmp_path: Path, text: str) -> None:
 def test_a_hostile_name_cannot_drive_the_terminal(slot: MachineTree) -> None:
     script = Script().then(0).then(0.1, seat(slot, driver="\x1b[31mx"), uevents=(uevent("add"),))
     assert all("\x1b" not in lines.line(change) for change in watch(slot, script).changes())
+
+
+def test_the_shipped_run_shows_three_cards_come_up_and_one_fail_with_its_cause() -> None:
+    played = replay("demo")
+    run = watch(None, played, Scene(played.host, config.Settings(), played.profiles))
+    found = list(run.changes())
+    assert [c.kind.value for c in found if c.kind.value != "progress"] == [
+        "snapshot", "added", "ready", "added", "ready", "added", "ready", "added", "failed"]
+    assert "can't assign; no space" in found[-1].because[0]

@@ -54,6 +54,8 @@ def _details(change: Change) -> list[str]:
         parts.append("not expected")
     if change.deadline_s is not None:
         parts.append(f"{change.deadline_s:.1f} s left")
+    if change.kind is ChangeKind.ADDED and device is not None and device.address is None:
+        return [*parts, "a card is seated, and not on the bus yet"]
     parts += change.because
     if change.missing and change.missing not in change.because and change.kind not in (
         ChangeKind.REMOVED, ChangeKind.SURPRISE_REMOVED, ChangeKind.FAILED
@@ -67,5 +69,7 @@ def _details(change: Change) -> list[str]:
 
 
 def _budget(budget: Budget) -> str:
+    if budget.met is False and budget.took_s <= budget.limit_s:
+        return f"after {budget.took_s:.2f} s"      # it failed before its time was up
     verdict = {True: "within", False: "over", None: "of"}[budget.met]
     return f"{budget.took_s:.2f} s, {verdict} {budget.limit_s:g} s"

@@ -6,6 +6,7 @@ One JSON object a line: a header, then a line for each wake-up. A run that was c
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any, TextIO
 from .. import __version__
 from ..errors import Exit, HotplugError
 from ..host import Host
+from ..host.opening import DEMO, demo_path
 from ..host.recorder import Recorder
 from ..host.tape import Tape, TapedHost
 from ..model import Profile, Uevent
@@ -22,6 +24,7 @@ from .loop import Source, Wake
 from .scene import Scene
 
 SCHEMA = "hotplugctl.run/1"
+MOST_BYTES = 1 << 30
 
 
 @dataclass
@@ -91,7 +94,7 @@ class Replay:
 def replay(path: str) -> Replay:
     """Open a recorded run. Raises HotplugError(UNKNOWN) when it is none, DENIED when it may not be read."""
     try:
-        lines = Path(path).read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = _text(demo_run() if path == DEMO else path).splitlines()
         header = json.loads(lines[0])
         if header["schema"] != SCHEMA:
             raise ValueError(f"its schema is not {SCHEMA}")
@@ -108,6 +111,22 @@ def replay(path: str) -> Replay:
             f"{path} is no recorded run", why=str(error) or "it is empty", hint="hotplugctl watch --record FILE",
             exit=Exit.UNKNOWN,
         ) from error
+
+
+def demo_run() -> str:
+    """Where the recorded run that ships with the package lies."""
+    return str(Path(demo_path()).with_name("demo-run.jsonl.gz"))
+
+
+def _text(path: str) -> str:
+    """The run as text; compressed is fine."""
+    raw = Path(path).read_bytes()
+    if raw[:2] == b"\x1f\x8b":
+        try:
+            raw = zlib.decompressobj(wbits=31).decompress(raw, MOST_BYTES)
+        except zlib.error as error:
+            raise ValueError(str(error)) from error
+    return raw.decode("utf-8", "replace")
 
 
 def _frames(path: str, lines: list[str]) -> Iterator[tuple[Wake, dict[str, Any]]]:
