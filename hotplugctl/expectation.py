@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from .errors import Exit, HotplugError
@@ -23,15 +22,9 @@ def save(path: str, devices: Sequence[Device]) -> None:
             f"{path} exists", why="what was expected is never overwritten", hint="name another file", exit=Exit.USAGE
         )
     body = {"schema": SCHEMA, "devices": [_entry(device) for device in devices if device.address is not None]}
-    partial = f"{path}.{os.getpid()}"
     try:
-        with open(partial, "x", encoding="utf-8") as file:
-            json.dump(body, file, indent=2)
-            file.write("\n")
-        os.replace(partial, path)
+        files.write_whole(path, json.dumps(body, indent=2) + "\n")
     except OSError as error:
-        with suppress(OSError):
-            os.unlink(partial)
         raise HotplugError(
             f"cannot write {path}", why=str(error.strerror), hint="name a path that can be written",
             exit=Exit.DENIED if isinstance(error, PermissionError) else Exit.FAILED,

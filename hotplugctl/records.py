@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from .errors import Exit, HotplugError
-from .host import Host
+from .host import Host, files
 from .host.child import Child, alive
 from .lifecycle import HealthRecord
 from .model import Device, Driver, Kind, Maybe, Unknown
@@ -79,17 +79,10 @@ def save(path: str, value: dict[str, Any]) -> None:
 
     Raises HotplugError(DENIED) where it cannot be kept.
     """
-    partial = f"{path}.{os.getpid()}"
     try:
         os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-        with open(partial, "x", encoding="utf-8") as file:
-            json.dump(value, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
+        files.write_whole(path, json.dumps(value), sync=True)
     except OSError as error:
-        with suppress(OSError):
-            os.unlink(partial)
         raise HotplugError(
             f"cannot keep a record in {os.path.dirname(path)}", why=str(error.strerror), hint="run as root",
             exit=Exit.DENIED,

@@ -56,6 +56,29 @@ def read(path: str, limit: int, *, directory: int | None = None, flags: int = 0)
         os.close(descriptor)
 
 
+def write_whole(path: str, text: str, *, sync: bool = False) -> None:
+    """Replace a file by another text, readable by all: a reader, or a crash, sees the old one or the new one, whole.
+
+    The unfinished one is a dot file beside it: node_exporter reads `*.prom`, node-feature-discovery leaves dot files
+    alone. `sync`: it is on the disk when this returns. Raises OSError.
+    """
+    folder, name = os.path.split(path)
+    partial = os.path.join(folder, f".{name}.{os.getpid()}")
+    try:
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+            os.fchmod(descriptor, 0o644)  # whatever the umask: the reader is another user
+            file.write(text)
+            if sync:
+                file.flush()
+                os.fsync(descriptor)
+        os.replace(partial, path)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(partial)
+        raise
+
+
 class Store(Protocol):
     """Files, links and names below a root; raise OSError as the system calls do."""
 

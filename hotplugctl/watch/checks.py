@@ -16,6 +16,7 @@ from .scene import Scene
 
 WORKERS = 4
 RENEW = 0.8          # of max_age: a running watch renews a record before it expires
+RETRY_S = 5.0        # after a check that failed
 
 
 class Checks:
@@ -25,7 +26,8 @@ class Checks:
         self._wake = wake
         self._pool = ThreadPoolExecutor(WORKERS, "health")
         self._running: set[str] = set()
-        self._done: dict[str, float] = {}
+        self._void: set[str] = set()         # the card went while its check ran: the result is nobody's
+        self._again: dict[str, float] = {}   # address -> when its check is due again
         self._lock = threading.Lock()
 
     def ask(self, scene: Scene, device: Device) -> None:
@@ -34,18 +36,18 @@ class Checks:
         if scene.seen is None or address is None:
             return
         if device.rung not in (State.INITIALISED, State.READY):
-            self._done.pop(address, None)
+            self._again.pop(address, None)
+            scene.forget_health(address)
+            with self._lock:
+                self._void |= self._running & {address}
             return
         function = scene.seen.by_address.get(address)
         profile = profile_for(scene.profiles, function) if function is not None else None
         if function is None or profile is None or profile.handshake is None:
             return
-        now = scene.host.now()
-        young = now - self._done.get(address, -1e12) < profile.handshake.max_age * RENEW
+        known = device.rung is State.READY or device.sure      # a result that counts, good or bad
         with self._lock:
-            if address in self._running or (young and device.rung is State.READY):
-                return
-            if young and not device.sure:
+            if address in self._running or (known and scene.host.now() < self._again.get(address, 0.0)):
                 return
             self._running.add(address)
         self._pool.submit(self._run, scene, device, address)
@@ -55,21 +57,26 @@ class Checks:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _run(self, scene: Scene, device: Device, address: str) -> None:
+        seen = scene.seen
+        function = seen.by_address.get(address) if seen is not None else None
+        profile = profile_for(scene.profiles, function) if function is not None else None
+        check = profile.handshake if profile is not None else None
         try:
-            seen = scene.seen
-            function = seen.by_address.get(address) if seen is not None else None
-            profile = profile_for(scene.profiles, function) if function is not None else None
-            if seen is None or function is None or profile is None:
+            if seen is None or function is None or profile is None or check is None:
                 return
             passed, said = health.health_check(seen, function, profile)
+            with self._lock:
+                if address in self._void:
+                    return
             seen.checked[address] = HealthRecord(passed, age_s=0.0, current=True, said=said)
             if not seen.host.redacted:
                 with suppress(HotplugError):  # not root: the result counts for this watch alone
                     records.keep_health(device, seen.boot_id, (passed, said), seen.host.now())
-            self._done[address] = scene.host.now()
+            self._again[address] = scene.host.now() + (check.max_age * RENEW if passed else RETRY_S)
         finally:
             with self._lock:
                 self._running.discard(address)
+                self._void.discard(address)
             self._wake()
 
 

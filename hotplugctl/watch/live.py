@@ -60,7 +60,6 @@ class LiveSource:
                 heard = source.read()
                 events += heard.events
                 lost += heard.lost
-                self._waiting.add(name, source.fileno())  # udev's monitor is made anew after an overflow
         text = ""
         if self._log is not None and "log" in ready:
             text, overwritten = self._log.read()

@@ -108,6 +108,9 @@ class Watch:
         whole = wake.lost > 0 or wake.at >= self.reconcile_at
         if not (whole or due or wake.checked or heard.addresses or heard.slots):
             return
+        for event in wake.uevents:
+            if event.subsystem == "pci" and event.action in ("unbind", "remove"):
+                self.scene.forget_health(event.devpath.rsplit("/", 1)[1])
         before = dict(self.scene.devices)
         if whole:
             self.scene.everything()

@@ -33,6 +33,11 @@ class Scene:
         """Look again at these functions, and at the slots when they may have changed."""
         self._take(addresses, slots=slots)
 
+    def forget_health(self, address: str) -> None:
+        """What a health check found is over with the binding it was made in."""
+        if self.seen is not None:
+            self.seen.checked.pop(address, None)
+
     def key_of(self, address: str) -> str | None:
         """Where the function of this address is, or was when last seen."""
         function = self.seen.by_address.get(address) if self.seen is not None else None
