@@ -261,6 +261,12 @@ def kernel_says(lines: Iterable[LogLine], address: str | None) -> dict[State, st
     return said
 
 
+def enumerated_at(lines: Iterable[LogLine], address: str) -> float | None:
+    """Seconds since boot at which the kernel last said that it found this device; None when no line tells."""
+    found = [line.monotonic for line in lines if line.address == address and _ENUMERATED.search(line.text)]
+    return found[-1] if found else None
+
+
 _LOST = re.compile(r"BAR (?P<index>[0-5])[: ].*\[mem size (?P<size>0x[0-9a-f]+)")
 
 

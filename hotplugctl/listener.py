@@ -78,6 +78,17 @@ _CALLS: dict[ChangeKind, Callable[[Listener, Change, Device], None]] = {
     ChangeKind.SURPRISE_REMOVED: lambda to, _, device: to.on_removed(device, False),
 }
 
+_JOINING = (ChangeKind.ADDED, ChangeKind.REPLACED, ChangeKind.READY)
+# These do not change what is usable: the pool is not told. A ready card joins it after its warm-up.
+_NO_POOL = (ChangeKind.PROGRESS, ChangeKind.ADDED, ChangeKind.READY, ChangeKind.LATE, ChangeKind.FLAPPING,
+            ChangeKind.ERROR)
+_SETTLED = (ChangeKind.RECOVERED, ChangeKind.REMOVED, ChangeKind.SURPRISE_REMOVED)
+
+
+def _key(one: Change | Device) -> str:
+    """What is about the same card is called back one after another."""
+    return one.address or (one.slot if isinstance(one.slot, str) else "")
+
 
 def listen(
     listener: Listener, workers: int = 4, *, replay: str | None = None, config_file: str | None = None
@@ -110,7 +121,9 @@ class Session:
         self._idle = threading.Condition(self._lock)
         self._batch: tuple[str, float] | None = None
         self._waiting: list[Timing] = []
-        self._warming: set[str] = set()      # cards whose warm-up runs: the pool is told after it
+        self._joining: set[str] = set()      # cards that were added and are not handed over as usable yet
+        self._warming: set[str] = set()
+        self._warmed: list[tuple[str, Timing]] = []
         self._ended = threading.Event()
         for name, work in (("hotplugctl-watch", self._follow), ("hotplugctl-patience", self._look_after)):
             threading.Thread(target=work, name=name, daemon=True).start()
@@ -127,8 +140,10 @@ class Session:
         self._opened.close()
 
     def devices(self) -> tuple[Device, ...]:
-        """The usable set, read afresh: ready, and held by nobody."""
-        return tuple(device for device in self._opened.look() if device.state is State.READY)
+        """The usable set, read afresh: ready, held by nobody, and with its warm-up behind it."""
+        found = self._opened.look()
+        with self._lock:
+            return tuple(one for one in found if one.state is State.READY and _key(one) not in self._joining)
 
     def settle(self, timeout: float) -> bool:
         """Wait until what was seen so far has been called back and the pool told; False when time was up."""
@@ -156,7 +171,7 @@ class Session:
             self._ended.set()
 
     def _hand_over(self, change: Change) -> None:
-        key = change.address or change.slot or ""
+        key = _key(change)
         timing = Timing(change.kind.value, change.address, change.timings, time.monotonic())
         self.timings.append(timing)
         device = change.device
@@ -164,28 +179,44 @@ class Session:
         if change.kind is ChangeKind.REPLACED and device is not None:
             self._call(key, "on_removed", change.address, lambda: self.listener.on_removed(device, False))
             self._call(key, "on_added", change.address, lambda: self.listener.on_added(device))
-        if change.kind is ChangeKind.READY and device is not None:
-            self._call(key, "warm-up", change.address, lambda: self._warm(key, device, timing))
-            with self._lock:
+        batch = change.batch or change.id
+        with self._lock:
+            if change.kind in _JOINING:
+                self._joining.add(key)
+            elif change.kind in _SETTLED:
+                self._joining.discard(key)
+            if change.kind is ChangeKind.READY:
                 self._warming.add(key)
+        if change.kind is ChangeKind.READY:
+            self._call(key, "warm-up", change.address, lambda: self._warm(key, change, batch, timing))
         call = _CALLS.get(change.kind)
         if call is not None and device is not None:
             self._call(key, f"on_{change.kind.value}", change.address, lambda: call(self.listener, change, device))
         self._call(key, "", None, lambda: setattr(timing, "restored", time.monotonic() - timing.seen))
-        if change.kind is not ChangeKind.PROGRESS:
-            self._join_batch(change.batch or change.id, timing)
+        if change.kind not in _NO_POOL:
+            self._join_batch(batch, timing)
 
-    def _warm(self, key: str, device: Device, timing: Timing) -> None:
-        """A stage of its own, outside the budget; a card whose warm-up fails joins the pool all the same."""
+    def _warm(self, key: str, change: Change, batch: str, timing: Timing) -> None:
+        """A stage of its own, outside the budget; a card whose warm-up fails joins the pool all the same.
+
+        The pool is told of the cards that warm up together when the last of them is done.
+        """
         try:
-            warmed = warm(self._opened.watch.scene.host, device, self.settings)
-            if warmed.ran:
-                timing.stages = {**timing.stages, "warmup": warmed.seconds}
-            if not warmed.passed:
-                self._report("warm-up", device.address, RuntimeError(warmed.said))
+            if change.device is not None:
+                warmed = warm(self._opened.watch.scene.host, change.device, self.settings)
+                if warmed.ran:
+                    timing.stages = {**timing.stages, "warmup": warmed.seconds}
+                if not warmed.passed:
+                    self._report("warm-up", change.address, RuntimeError(warmed.said))
         finally:
             with self._lock:
+                self._joining.discard(key)
                 self._warming.discard(key)
+                self._warmed.append((batch, timing))
+                done = [] if self._warming else self._warmed
+                self._warmed = self._warmed if self._warming else []
+            for one in done:
+                self._join_batch(*one)
 
     def _join_batch(self, batch: str, timing: Timing) -> None:
         """The pool is told once for all that comes within a short time."""
@@ -194,18 +225,12 @@ class Session:
             if self._batch is not None:
                 return
             self._batch = (batch, time.monotonic())
-        self._later()
-
-    def _later(self) -> None:
         timer = threading.Timer(BATCH_S, self._tell_pool)
         timer.daemon = True
         timer.start()
 
     def _tell_pool(self) -> None:
         with self._lock:
-            if self._warming:
-                self._later()
-                return
             batch, waiting = self._batch, self._waiting
             self._batch, self._waiting = None, []
         if batch is None:

@@ -11,13 +11,14 @@ from typing import Any
 
 from . import config, records, rooms
 from .errors import Exit, HotplugError
-from .lifecycle import Facts, HealthRecord, kernel_says, lost_bar_sizes, port_says, stand
+from .lifecycle import Facts, HealthRecord, enumerated_at, kernel_says, lost_bar_sizes, port_says, stand
 from .look import UNPROFILED, Look, iso_time, profile_for
 from .model import (
     NOT_ASKED,
     Bar,
     Capability,
     Device,
+    Driver,
     Gap,
     Kind,
     Machine,
@@ -189,7 +190,7 @@ def _closer(
         capabilities=_capabilities(raw),
         iommu_peers=kernel.iommu_peers(seen.host, function, device.iommu_group),
         holders=holders.holders(seen.host, tuple(node.path for node in nodes)),
-        runtime={**runtime.versions(seen.host, profile), **_health(health)},
+        runtime={**runtime.versions(seen.host, profile), **_health(health), **_starting(seen, function, device)},
         room=rooms.room(seen, port) if port is not None else None,
         sources=_sources(function, device),
     )
@@ -200,6 +201,23 @@ def _health(record: Maybe[HealthRecord]) -> dict[str, Any]:
     if not isinstance(record, HealthRecord) or not record.current:
         return {}
     return {"health_check": "passed" if record.passed else "failed", "health_said": record.said}
+
+
+def _starting(seen: Look, function: pci.Function, device: Device) -> dict[str, Any]:
+    """Where the driver's probe waits and for how many seconds, as facts for rules; nothing when it has returned.
+
+    A driver is bound, for sysfs, from before its probe is called: only the thread's stack tells that it still runs.
+    """
+    if not isinstance(device.driver, Driver) or device.state in (State.READY, State.FAILED) or not function.above:
+        return {}
+    port = seen.by_address.get(function.above[-1])
+    where = kernel.probe_waits_in(seen.host, port.path) if port is not None else None
+    now = kernel.uptime(seen.host)
+    lines = seen.kernel_log if isinstance(seen.kernel_log, tuple) else ()
+    since = enumerated_at(lines, function.address)
+    if not isinstance(where, str) or not isinstance(now, float) or since is None:
+        return {}
+    return {"probe_waits_in": where, "probe_s": int(now - since)}
 
 
 def _capabilities(raw: Maybe[bytes]) -> Maybe[tuple[Capability, ...]]:

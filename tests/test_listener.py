@@ -180,7 +180,7 @@ def test_the_pool_waits_for_the_warm_up_and_a_failed_one_is_reported(run: str, m
 
     monkeypatch.setattr(listener, "warm", slow)
     session = played(Ordered(), run)
-    assert order == ["warm", "ready", "pool"]
+    assert order[-3:] == ["warm", "ready", "pool"]
     assert [str(error.error) for error in session.errors] == ["no memory"]
     assert next(t for t in session.timings if t.kind == "ready").stages["warmup"] == 0.5
 

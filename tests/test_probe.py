@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from hotplugctl import look, probe, rooms
 from hotplugctl.model import Errors, Kind, Link, Port, Probed, Severity, State, Unknown
 
@@ -189,3 +192,27 @@ def test_five_hundred_cards_are_read_without_opening_a_file_twice_too_often(mach
 def test_a_powered_off_slot_says_so_even_if_its_card_is_seated(machine: MachineTree) -> None:
     machine.port(powered=False, control=POWER_OFF)
     assert "power is off" in str(machine.devices()["slot:1"].missing)
+
+
+def test_a_probe_that_has_not_returned_is_seen_in_the_slot_s_own_thread(machine: MachineTree) -> None:
+    machine.port()
+    machine.card(status="booting", node=False)
+    machine.put(f"{machine.paths['0000:00:01.0']}/msi_irqs/24", "msi")
+    machine.put("/proc/2/task/2/children", "10 11 12 ")
+    for pid, name in ((10, "kworker/0:1"), (11, "irq/25-pciehp"), (12, "irq/24-pciehp")):
+        machine.put(f"/proc/{pid}/comm", name)
+        machine.put(f"/proc/{pid}/stack", "[<0>] msleep+0x2d/0x40\n[<0>] local_pci_probe+0x42/0x80")
+    machine.put("/proc/12/stack", "[<0>] labaccel_wait_for_device+0x1c/0x30\n[<0>] local_pci_probe+0x42/0x80")
+    machine.put("/proc/uptime", "6.50 3.00")
+    machine.kmsg("boot", "pci 0000:01:00.0: [1234:11e8] type 00 class 0x120000 conventional PCI endpoint")
+    runtime = _runtime(machine)
+    assert (runtime["probe_waits_in"], runtime["probe_s"]) == ("labaccel_wait_for_device", 4)
+    machine.put("/proc/12/stack", "[<0>] irq_thread+0x1c/0x30")
+    assert "probe_waits_in" not in _runtime(machine)
+
+
+def _runtime(machine: MachineTree) -> Mapping[str, Any]:
+    seen = machine.look()
+    (device,) = probe.details(seen, probe.machine(seen).devices)
+    assert isinstance(device.runtime, dict)
+    return device.runtime

@@ -24,7 +24,8 @@ from .shapes import (
     text,
 )
 
-COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "in", "contains")
+_ORDERS = ("lt", "le", "gt", "ge")
+COMPARISONS = ("eq", "ne", *_ORDERS, "in", "contains")
 _GROUPS = ("all", "any")
 
 
@@ -76,13 +77,20 @@ def _fact(problems: Problems, node: Node) -> Any:
     kind = facts.names().get(name, object)
     shapes: dict[str, Shape] = {"fact": _fact_name, "is": one_of("present", "absent", "unknown"), "unless": _unless}
     for word in COMPARISONS:
-        shapes[word] = _operand(object if word == "contains" else kind, several=word == "in")
+        shapes[word] = _operand(_type(kind, word), several=word == "in")
     value = record(shapes)(problems, node)
     if value is BAD:
         return BAD
     if len([key for key in value if key in ("is", *COMPARISONS)]) != 1:
         return problems.add(node, f"fact {name} needs exactly one of is, {', '.join(COMPARISONS)}")
     return value
+
+
+def _type(kind: type, word: str) -> type:
+    """The operand's type: the fact's own; an open fact (`runtime.NAME`) is ordered as a number."""
+    if word == "contains":
+        return object
+    return int if kind is object and word in _ORDERS else kind
 
 
 def _operand(kind: type, *, several: bool) -> Shape:

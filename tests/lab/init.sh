@@ -16,7 +16,7 @@ $bb mount -t tmpfs -o size=75% tmpfs /rw
 $bb mkdir /rw/upper /rw/work
 $bb mount -t overlay -o lowerdir=/host,upperdir=/rw/upper,workdir=/rw/work overlay /new
 # The host's own run-time files would only mislead. What is needed from below there is put back.
-$bb mount -t tmpfs tmpfs /new/run
+$bb mount -t tmpfs -o mode=755 tmpfs /new/run
 $bb mount -t tmpfs -o mode=1777 tmpfs /new/tmp
 eval "set -- $KEEP"
 for path; do

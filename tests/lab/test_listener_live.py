@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,11 @@ SCRIPT = Path(__file__).with_name("pool.py")
 class Application:
     """The program of pool.py in the guest."""
 
-    def __init__(self, guest: Guest, how: str = "", seconds: int = 60) -> None:
+    def __init__(self, guest: Guest, how: str = "", seconds: int = 60, env: Mapping[str, str] | None = None) -> None:
         self.guest = guest
-        self.job: Job = guest.start(shlex.join([sys.executable, str(SCRIPT), how, str(seconds)]))
-        guest.wait(lambda: self.told("changed"), 60, "the snapshot")
+        self.job: Job = guest.start(shlex.join([sys.executable, str(SCRIPT), how, str(seconds)]), env=dict(env or {}))
+        guest.wait(lambda: self.told("changed") or not self.job.running(), 60, "the snapshot")
+        assert self.job.running(), self.job.peek()[1]
 
     def told(self, call: str) -> list[dict[str, Any]]:
         lines = self.job.peek()[0].split("\n")[:-1]
@@ -72,6 +74,22 @@ def test_a_slow_callback_of_one_card_holds_up_no_other(guest: Guest) -> None:
     guest.plug(2, "edu")
     ready = app.wait("ready", 2)
     assert [one["slot"] for one in ready] == ["2", "1"]
+
+
+def test_a_warm_up_runs_once_and_before_the_first_pool(guest: Guest) -> None:
+    argv = ["/bin/sh", "-c", 'sleep 2; echo "$0" >> /run/warmed', "{address}"]
+    settings_text = shlex.quote(json.dumps({'warmup': {'argv': argv}}))
+    guest.run(f"umask 022; printf '%s' {settings_text} > /run/warm.yaml")
+    settings = {"HOTPLUGCTL_CONFIG": "/run/warm.yaml"}
+    app = Application(guest, seconds=10, env=settings)
+    guest.plug(1, "edu")
+    guest.wait(lambda: any(pool["slots"] == ["1"] for pool in app.told("pool")), 20, "a pool of one")
+    assert guest.read("/run/warmed").split() == [guest.address(1)]
+    assert app.end()["errors"] == []
+    again = Application(guest, seconds=5, env=settings)
+    again.wait("pool", 1)
+    assert again.end()["errors"] == []
+    assert guest.read("/run/warmed").split() == [guest.address(1)]
 
 
 def test_lazy_readiness_does_not_wait_for_the_firmware(guest: Guest) -> None:

@@ -104,6 +104,16 @@ def test_a_slow_boot_is_late_with_its_diagnosis_and_still_becomes_ready(guest: G
     assert watching.kinds(1) == ["added", "progress", "late", "ready"] or watching.kinds(1).count("late") == 1
 
 
+def test_a_driver_whose_probe_hangs_is_late_with_where_it_waits(guest: Guest, watching: Watching) -> None:
+    guest.set_driver(fault="hang_probe")
+    guest.plug(1, "edu")
+    late = watching.said(1, "late")
+    assert (late["diagnosis"]["id"], late["diagnosis"]["address"]) == ("device_boot_timeout", guest.address(1))
+    assert "labaccel_wait_for_device" in late["diagnosis"]["title"]
+    guest.set_driver(release=True)
+    assert watching.said(1, "ready")["budget"]["met"] is False
+
+
 def test_cycles_over_four_slots_are_told_completely_and_in_time(guest: Guest, watching: Watching) -> None:
     rounds = -(-CYCLES // len(SLOTS))
     for n in range(1, rounds + 1):
@@ -128,6 +138,10 @@ def test_cycles_over_four_slots_are_told_completely_and_in_time(guest: Guest, wa
         times_of = [c["timings"][stage] for c in changes if c["kind"] == "ready" and stage in c["timings"]]
         if times_of:
             print(f"  {stage:<12} median {statistics.median(times_of):.2f} s")
+    # The kernel and the card are done with the last event of the rung below; what follows is the tool's own.
+    own = [c["budget"]["took_s"] - c["timings"]["initialised"] for c in changes if c["kind"] == "ready"]
+    shares = [mine / max(took, 0.001) for mine, took in zip(own, ready, strict=True)]
+    print(f"  the tool itself: median {statistics.median(own):.3f} s, {statistics.median(shares):.0%} of the whole")
 
 
 def test_an_orderly_removal_is_announced_and_expected(guest: Guest, watching: Watching) -> None:
