@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run in the guest: an application that keeps a pool and says what it is told. Usage: pool.py [HOW] [SECONDS]"""
+"""Run in the guest: an application that keeps a pool and says what it is told. Usage: pool.py [HOW] [SECONDS].
+
+It ends after SECONDS or with SIGTERM.
+"""
 
 from __future__ import annotations
 
 import json
+import signal
 import sys
+import threading
 import time
 from typing import Any
 
@@ -42,8 +47,10 @@ class Pool(Listener):
         say(call="pool", slots=[device.slot for device in devices], batch=batch)
 
 
+stop = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: stop.set())
 with listen(Pool()) as session:
-    sys.stdin.readline() if sys.stdin.isatty() else time.sleep(float(sys.argv[2]) if len(sys.argv) > 2 else 60)
+    stop.wait(float(sys.argv[2]) if len(sys.argv) > 2 else 60)
     session.settle(5)
     say(call="end", errors=[[error.callback, str(error.error)] for error in session.errors],
-        timings=[[t.kind, t.pool, t.restored] for t in session.timings])
+        timings=[[t.kind, t.pool, t.restored, t.stages.get("removal", 0.0)] for t in session.timings])

@@ -5,39 +5,13 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from .boot import Job
+from .application import Application
 from .guest import Guest
 
 pytestmark = pytest.mark.lab
-SCRIPT = Path(__file__).with_name("pool.py")
-
-
-class Application:
-    """The program of pool.py in the guest."""
-
-    def __init__(self, guest: Guest, how: str = "", seconds: int = 60, env: Mapping[str, str] | None = None) -> None:
-        self.guest = guest
-        self.job: Job = guest.start(shlex.join([sys.executable, str(SCRIPT), how, str(seconds)]), env=dict(env or {}))
-        guest.wait(lambda: self.told("changed") or not self.job.running(), 60, "the snapshot")
-        assert self.job.running(), self.job.peek()[1]
-
-    def told(self, call: str) -> list[dict[str, Any]]:
-        lines = self.job.peek()[0].split("\n")[:-1]
-        return [one for one in map(json.loads, lines) if one["call"] == call]
-
-    def wait(self, call: str, count: int, timeout: float = 40) -> list[dict[str, Any]]:
-        self.guest.wait(lambda: len(self.told(call)) >= count, timeout, f"{count} times {call}")
-        return self.told(call)
-
-    def end(self) -> dict[str, Any]:
-        return self.wait("end", 1, 90)[0]
 
 
 def test_four_cards_at_once_are_one_pool_and_a_removal_is_restored_in_time(guest: Guest) -> None:
@@ -54,7 +28,7 @@ def test_four_cards_at_once_are_one_pool_and_a_removal_is_restored_in_time(guest
     assert sum(len(pool["slots"]) == 4 for pool in app.told("pool")) == 1
     removed = [times for times in end["timings"] if times[0] == "removed"]
     assert len(removed) == 1
-    _, pool, restored = removed[0]
+    _, pool, restored, _ = removed[0]
     assert restored >= pool > 0
     print(f"\nremoval: pool told after {pool:.2f} s, last callback done after {restored:.2f} s (budget 1 s)")
 
