@@ -37,12 +37,17 @@ def _shaken(seen: Look, device: Device) -> Device:
     asked = device.rung in (State.INITIALISED, State.READY)  # below them there is nothing to ask
     if function is None or profile is None or profile.handshake is None or not asked:
         return device
-    passed, said = health_check(seen, function, profile)
-    seen.checked[function.address] = HealthRecord(passed, age_s=0.0, current=True, said=said)
+    remember(seen, device, function.address, health_check(seen, function, profile))
+    return row(seen, function, profile, close=isinstance(device, Probed))
+
+
+def remember(seen: Look, device: Device, address: str, result: tuple[bool, str]) -> None:
+    """Let a result count for this run, and for later ones where it can be kept (root can)."""
+    passed, said = result
+    seen.checked[address] = HealthRecord(passed, age_s=0.0, current=True, said=said)
     if not seen.host.redacted:  # a record of aliases would fit no card; this run still knows the result
         with suppress(HotplugError):
-            records.keep_health(device, seen.boot_id, (passed, said), seen.host.now())
-    return row(seen, function, profile, close=isinstance(device, Probed))
+            records.keep_health(device, seen.boot_id, result, seen.host.now())
 
 
 def health_check(seen: Look, function: pci.Function, profile: Profile) -> tuple[bool, str]:

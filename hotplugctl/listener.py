@@ -119,7 +119,7 @@ class Session:
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._idle = threading.Condition(self._lock)
-        self._batch: tuple[str, float] | None = None
+        self._batch: str | None = None
         self._waiting: list[Timing] = []
         self._joining: set[str] = set()      # cards that were added and are not handed over as usable yet
         self._warming: set[str] = set()
@@ -224,7 +224,7 @@ class Session:
             self._waiting.append(timing)
             if self._batch is not None:
                 return
-            self._batch = (batch, time.monotonic())
+            self._batch = batch
         timer = threading.Timer(BATCH_S, self._tell_pool)
         timer.daemon = True
         timer.start()
@@ -237,7 +237,7 @@ class Session:
             return
 
         def tell() -> None:
-            self.listener.on_pool(self.devices(), batch[0])
+            self.listener.on_pool(self.devices(), batch)
             for timing in waiting:
                 timing.pool = time.monotonic() - timing.seen
                 timing.restored = max(timing.restored or 0.0, timing.pool)

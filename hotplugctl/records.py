@@ -45,10 +45,17 @@ def keep_health(device: Device, boot_id: Maybe[str], result: tuple[bool, str], n
     """Remember a second handshake. Raises HotplugError(DENIED) where it cannot be kept."""
     passed, said = result
     save(f"{RUN}/handshake/{device.address}.json", {
+        **identity(device, boot_id), "time": now, "passed": passed, "said": said,
+    })
+
+
+def identity(device: Device, boot_id: Maybe[str]) -> dict[str, Any]:
+    """Which card, with which driver, in which boot a record is about."""
+    return {
         "address": device.address, "serial": device.serial if isinstance(device.serial, str) else None,
         "driver": device.driver.name if isinstance(device.driver, Driver) else None,
-        "boot_id": boot_id if isinstance(boot_id, str) else None, "time": now, "passed": passed, "said": said,
-    })
+        "boot_id": boot_id if isinstance(boot_id, str) else None,
+    }
 
 
 def _read(host: Host, path: str) -> dict[str, Any] | Unknown | None:

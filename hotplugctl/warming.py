@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from . import config, records
 from .errors import HotplugError
 from .host import Host
-from .model import Device, Driver
+from .model import Device
 from .readers import kernel
 
 TIMEOUT_S = 30.0
@@ -32,11 +32,7 @@ def warm(host: Host, device: Device, settings: config.Settings, index: tuple[str
     argv = settings.warmup.get("argv")
     if not argv or not host.live or device.address is None:
         return Warmed(ran=False)
-    boot = kernel.boot_id(host)
-    driver = device.driver.name if isinstance(device.driver, Driver) else None
-    serial = device.serial if isinstance(device.serial, str) else None
-    this = {"address": device.address, "boot_id": boot if isinstance(boot, str) else None, "driver": driver,
-            "serial": serial, "binding": records.binding(device)}
+    this = {**records.identity(device, kernel.boot_id(host)), "binding": records.binding(device)}
     name = f"{records.RUN}/warmup/{device.address}.json"
     if records.remembered(host, name) == this:
         return Warmed(ran=False)

@@ -5,11 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 
-from .. import health, records
-from ..errors import HotplugError
-from ..lifecycle import HealthRecord
+from .. import health
 from ..look import profile_for
 from ..model import Device, State
 from .scene import Scene
@@ -64,15 +61,12 @@ class Checks:
         try:
             if seen is None or function is None or profile is None or check is None:
                 return
-            passed, said = health.health_check(seen, function, profile)
+            result = health.health_check(seen, function, profile)
             with self._lock:
                 if address in self._void:
                     return
-            seen.checked[address] = HealthRecord(passed, age_s=0.0, current=True, said=said)
-            if not seen.host.redacted:
-                with suppress(HotplugError):  # not root: the result counts for this watch alone
-                    records.keep_health(device, seen.boot_id, (passed, said), seen.host.now())
-            self._again[address] = scene.host.now() + (check.max_age * RENEW if passed else RETRY_S)
+            health.remember(seen, device, address, result)
+            self._again[address] = scene.host.now() + (check.max_age * RENEW if result[0] else RETRY_S)
         finally:
             with self._lock:
                 self._running.discard(address)
