@@ -15,7 +15,18 @@ import pytest
 import hotplugctl
 from hotplugctl.__main__ import run
 from hotplugctl.errors import Exit
-from hotplugctl.model import Budget, Change, ChangeKind, Device, State
+from hotplugctl.model import (
+    Blocker,
+    Budget,
+    Change,
+    ChangeKind,
+    Device,
+    Plan,
+    PlanDevice,
+    SafeToPull,
+    State,
+    Step,
+)
 from hotplugctl.output import documents
 
 from .machine import MachineTree
@@ -217,13 +228,13 @@ def test_a_change_is_taken_and_one_that_lacks_a_key_is_not() -> None:
 
 
 def test_a_plan_is_taken_and_one_that_lacks_a_key_is_not() -> None:
-    unsafe = {"value": False, "because": "the work is still on it"}
-    data: dict[str, Any] = {
-        "device": "0000:3b:00.0", "group": [], "warnings": [], "holders": [],
-        "devices": [{"address": "0000:3b:00.0", "slot": "3", "state": "ready", "safe_to_pull": unsafe}],
-        "steps": [{"do": "unbind", "target": "0000:3b:00.0", "why": "asked for", "undo": "bind"}],
-        "blockers": [{"what": "pid 4711 holds it", "why": "it would die", "lifted_by": "--stop-holders"}],
-    }
+    device = Device(address="0000:3b:00.0", slot="3", state=State.READY)
+    data = documents.plain(Plan(
+        device=device,
+        devices=(PlanDevice("0000:3b:00.0", "3", State.READY, SafeToPull(False, "the work is still on it")),),
+        steps=(Step("unbind", "0000:3b:00.0", "asked for", "bind it again"),),
+        blockers=(Blocker("pid 4711 holds it", "it would die", "--stop-holders"),),
+    ))
     plan = {
         "schema": "hotplugctl.plan/1", "tool": "hotplugctl 0.1.0", "host": "h", "taken_at": "2026-11-29T16:24:08.123Z",
         "errors": [], "data": data,

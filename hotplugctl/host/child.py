@@ -17,7 +17,7 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -124,21 +124,29 @@ def stuck(child: Child, seconds: float) -> Stuck:
     return Stuck(child, seconds, _proc(child.pid, "wchan") or "unknown", _proc(child.pid, "stack"))
 
 
-def run(argv: tuple[str, ...], deadline: float) -> Ran | Unknown | None:
-    """Run a command in its own process group with a fixed environment; None when there is no such command.
+def run(
+    argv: tuple[str, ...], deadline: float, *, stdin: str = "", env: Mapping[str, str] | None = None, cwd: str = "/"
+) -> Ran | Unknown | None:
+    """Run a command in its own process group; None when there is no such command.
 
-    Output beyond 4 MiB is dropped. When the deadline passes the group is killed and, when even that does not end it,
-    left alone: the answer is Unknown.
+    Its environment is fixed, with `env` added. Output beyond 4 MiB is dropped. When the deadline passes the group is
+    killed and, when even that does not end it, left alone: the answer is Unknown.
     """
+    paper = os.memfd_create("stdin", os.MFD_CLOEXEC)     # no pipe: who does not read it keeps nobody waiting
     try:
+        with open(paper, "w", encoding="utf-8", errors="backslashreplace", closefd=False) as file:
+            file.write(stdin)
+        os.lseek(paper, 0, os.SEEK_SET)
         process = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT,
-            start_new_session=True, close_fds=True, cwd="/",
+            argv, stdin=paper, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**ENVIRONMENT, **(env or {})},
+            start_new_session=True, close_fds=True, cwd=cwd,
         )
     except FileNotFoundError:
         return None
     except OSError as error:
         return Unknown(f"{argv[0]}: {error.strerror}", Kind.DENIED if error.errno == errno.EACCES else Kind.IO)
+    finally:
+        os.close(paper)
     assert_pipes = (process.stdout, process.stderr)
     output = _drain(assert_pipes, time.monotonic() + deadline)
     if output is not None:

@@ -33,15 +33,18 @@ from .device import (
 )
 from .findings import Check, DeviceVerdict, Diagnosis, Evidence, Finding, LayerState, Moment, RuledOut
 from .machine import Gap, Hotplug, LogLine, Machine, Slot, Standing
+from .plan import Accelerator, Blocker, Done, Placement, Plan, PlanDevice, SafeToPull, Step, Work
 from .rules import AttributeIs, BarNeed, Handshake, LogFile, Match, Profile, Quiesce, RootCause, Rule, Tool
 
 __all__ = [
     "ADDRESS",
     "LADDER",
     "NOT_ASKED",
+    "Accelerator",
     "AttributeIs",
     "Bar",
     "BarNeed",
+    "Blocker",
     "Budget",
     "Capability",
     "Change",
@@ -50,6 +53,7 @@ __all__ = [
     "Device",
     "DeviceVerdict",
     "Diagnosis",
+    "Done",
     "Dpc",
     "Driver",
     "Errors",
@@ -72,6 +76,9 @@ __all__ = [
     "Moment",
     "Node",
     "Note",
+    "Placement",
+    "Plan",
+    "PlanDevice",
     "Port",
     "Power",
     "Probed",
@@ -81,16 +88,19 @@ __all__ = [
     "RootCause",
     "Rule",
     "RuledOut",
+    "SafeToPull",
     "Severity",
     "Slot",
     "SlotControl",
     "Standing",
     "State",
+    "Step",
     "Tool",
     "Trit",
     "Uevent",
     "Unknown",
     "Window",
+    "Work",
     "all_of",
     "any_of",
     "bus_of",

@@ -25,9 +25,6 @@ from .lanes import Lanes
 
 DEADLINE_S = 30.0
 THREADS = 4
-# Standard input from a file, without a second way to make processes: what is run is `exec`ed, so that it is the process
-# the deadline ends. $0 the file, $1 where to stand, then the command.
-FEED = ("/bin/sh", "-c", 'cd -- "$1" && exec <"$0" || exit 126; shift; exec "$@"')
 
 
 class Hooks:
@@ -85,15 +82,7 @@ class Hooks:
         ]
 
     def _one(self, argv: tuple[str, ...], name: str, here: str, change: Change, document: str) -> None:
-        told = [f"{key}={value}" for key, value in facts(change).items()]
-        paper = os.memfd_create("change", os.MFD_CLOEXEC)
-        try:
-            with open(paper, "w", encoding="utf-8", closefd=False) as file:
-                file.write(document)
-            feed = (*FEED, f"/proc/{os.getpid()}/fd/{paper}", here)
-            answer = run(("/usr/bin/env", *told, *feed, *argv), self._deadline)
-        finally:
-            os.close(paper)
+        answer = run(argv, self._deadline, stdin=document, env=facts(change), cwd=here)
         if why := _failure(answer, self._deadline):
             of = (change.slot and f"slot {change.slot}") or change.address or "this machine"
             self._say(f"{safe(name)} on {change.kind.value} of {of}: {why}")

@@ -12,15 +12,13 @@ import re
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
 from typing import Any
 
 from hotplugctl.errors import Exit
-from hotplugctl.model import Change, Device, Diagnosis, Kind, Probed, Slot, Unknown
+from hotplugctl.model import Change, Device, Diagnosis, Kind, Plan, Probed, Slot, Unknown
 from hotplugctl.output import documents
-
-from . import planned
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ DOCUMENTS: Mapping[str, Shapes] = {
     "slot": Shapes(line=Slot),
     "diagnosis": Shapes(data=Diagnosis, line=Diagnosis),
     "change": Shapes(line=Change),
-    "plan": Shapes(data=planned.Plan, line=planned.Plan),
+    "plan": Shapes(data=Plan | tuple[Plan, ...], line=Plan),
     "error": Shapes(line=ErrorDocument),
 }
 
@@ -118,10 +116,8 @@ def _forms(name: str, shapes: Shapes, parts: dict[str, Any]) -> Iterator[dict[st
         yield {**_object(own), "allOf": [_schema(shapes.line, parts)]}
 
 
-def _object(properties: Mapping[str, Any], required: list[str] | None = None) -> dict[str, Any]:
-    return {
-        "type": "object", "required": list(properties) if required is None else required, "properties": properties,
-    }
+def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "required": list(properties), "properties": properties}
 
 
 def _schema(hint: Any, parts: dict[str, Any]) -> dict[str, Any]:
@@ -153,7 +149,7 @@ def _composed(origin: Any, arguments: tuple[Any, ...], parts: dict[str, Any]) ->
 
 
 def _part(kind: type, parts: dict[str, Any]) -> dict[str, Any]:
-    """A dataclass. Those of `planned` require only the fields that have no default."""
+    """A dataclass."""
     name = kind.__name__
     if name not in parts:
         parts[name] = {}  # it is being made: whoever refers to it meanwhile finds its place
@@ -162,9 +158,7 @@ def _part(kind: type, parts: dict[str, Any]) -> dict[str, Any]:
             field.name.rstrip("_"): _worded(kind, field.name, _schema(hints[field.name], parts))
             for field in fields(kind)
         }
-        later = kind.__module__ == planned.__name__
-        required = [f.name.rstrip("_") for f in fields(kind) if not later or f.default is MISSING]
-        parts[name] = {"description": described(kind), **_object(properties, required)}
+        parts[name] = {"description": described(kind), **_object(properties)}
     return {"$ref": f"#/$defs/{name}"}
 
 
