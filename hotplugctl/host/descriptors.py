@@ -21,6 +21,8 @@ RAW = re.compile(r"resource\d+(?:_wc)?|config|rom")         # drivers/pci/pci-sy
 VFIO_DEVICE = "anon_inode:[vfio-device]"
 DMA_BUF = "/dmabuf:"            # drivers/dma-buf/dma-buf.c, dmabuffs_dname
 DELETED = " (deleted)"
+KIND = 0o170000                 # S_IFMT; asked of every descriptor, so no call for it
+NEVER = {stat.S_IFSOCK, stat.S_IFIFO, stat.S_IFDIR}     # most descriptors of a machine, and no way to have a card
 
 _PDEV = re.compile(r"^drm-pdev:\s*(\S+)", re.M)                        # Documentation/gpu/drm-usage-stats.rst
 _SYSPATH = re.compile(r"^vfio-device-syspath:\s*(\S+)", re.M)          # Linux 6.18
@@ -106,8 +108,10 @@ def descriptors(base: str, want: Wanted) -> tuple[list[Hit], int]:
         for name in names:
             try:
                 status = os.stat(name, dir_fd=folder)
-                kind, number = stat.S_IFMT(status.st_mode), status.st_rdev
-                inode, device = status.st_ino, status.st_dev
+                kind = status.st_mode & KIND
+                if kind in NEVER:
+                    continue
+                number, inode, device = status.st_rdev, status.st_ino, status.st_dev
             except OSError:     # closed meanwhile, or on a server that is gone; its name may still tell
                 _must_be_named(folder, name)
                 kind = number = inode = device = 0

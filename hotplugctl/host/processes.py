@@ -9,7 +9,7 @@ from ..model import Kind, Unknown
 from . import OpenFile, Seen, Sought, aside, procfs, threads
 from .descriptors import UNTOLD, Hit, Wanted, held, wanted
 
-PATIENCE = 1.0                      # seconds for one process; a look at a process takes less than 10 ms
+PATIENCE = 3.0                      # seconds for one process; one with 1,000 descriptors takes a few milliseconds
 INITIAL_PID_NAMESPACE = "pid:[4026531836]"      # include/linux/proc_ns.h, PROC_PID_INIT_INO
 
 
