@@ -183,13 +183,13 @@ def _closer(
 ) -> Probed:
     """What only `probe` shows of a device."""
     upstream = tuple(p for address in function.above if (p := seen.port(address)) is not None)
-    nodes = device.nodes if isinstance(device.nodes, tuple) else ()
+    card = holders.go_together(seen.host, function, seen.functions)
     return _as_probed(
         device,
         upstream=upstream,
         capabilities=_capabilities(raw),
         iommu_peers=kernel.iommu_peers(seen.host, function, device.iommu_group),
-        holders=holders.holders(seen.host, tuple(node.path for node in nodes)),
+        holders=holders.of_card(seen.host, card, device.nodes, profile.drivers),
         runtime={**runtime.versions(seen.host, profile), **_health(health), **_starting(seen, function, device)},
         room=rooms.room(seen, port) if port is not None else None,
         sources=_sources(function, device),

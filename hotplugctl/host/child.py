@@ -22,7 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ..model import Kind, Unknown
-from . import Ran
+from . import Ran, procfs
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ENVIRONMENT = {"PATH": PATH, "LC_ALL": "C.UTF-8", "LANG": "C.UTF-8", "HOME": "/root"}
@@ -70,7 +70,7 @@ def write(path: str, text: str, deadline: float, begun: Callable[[Child], None])
         _child_writes(gate, path, text)
     os.close(gate)
     try:
-        child = Child(pid, _start_time(pid))
+        child = Child(pid, procfs.stat(pid).start_time)
         begun(child)
         os.write(opener, b"g")
     except BaseException:
@@ -109,9 +109,10 @@ def _child_writes(gate: int, path: str, text: str) -> None:
 def alive(child: Child) -> bool:
     """Does the very same process still run (or hang)?"""
     try:
-        return _start_time(child.pid) == child.start_time and _state(child.pid) not in "ZX"
+        now = procfs.stat(child.pid)
     except OSError:
         return False
+    return now.start_time == child.start_time and now.state not in "ZX"
 
 
 def wait_for(child: Child, deadline: float) -> bool:
@@ -223,17 +224,3 @@ def _proc(pid: int, name: str) -> str:
             return file.read().strip()
     except OSError:
         return ""
-
-
-def _fields(pid: int) -> list[str]:
-    # The command name may hold spaces and parentheses; what follows the last one is plain (proc(5), /proc/pid/stat).
-    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-        return file.read().rsplit(")", 1)[1].split()
-
-
-def _state(pid: int) -> str:
-    return _fields(pid)[0]
-
-
-def _start_time(pid: int) -> int:
-    return int(_fields(pid)[19])

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 from ..model import Kind, Maybe, Unknown
-from . import NodeStat, OpenFile, Ran, child, processes
+from . import NodeStat, Ran, Seen, Sought, child, processes
 from .files import answer, decode, read
 
 TEXT_LIMIT = 1 << 20
@@ -111,9 +111,9 @@ class Live:
             os.close(descriptor)
         return b"".join(records).decode("utf-8", errors="backslashreplace")
 
-    def holders(self, nodes: tuple[str, ...]) -> Maybe[tuple[OpenFile, ...]]:
+    def holders(self, sought: Sought) -> Maybe[Seen]:
         """As in Host."""
-        return processes.holders(nodes)
+        return processes.holders(sought)
 
     def write(
         self, path: str, text: str, deadline: float, begun: Callable[[child.Child], None]

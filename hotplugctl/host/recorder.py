@@ -14,11 +14,12 @@ import os
 import tarfile
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import astuple
 from typing import Any, TypeVar
 
 from ..errors import Exit, HotplugError
 from ..model import Kind, Maybe, Unknown
-from . import Host, NodeStat, OpenFile, Ran
+from . import Host, NodeStat, Ran, Seen, Sought
 from .tree import SCHEMA
 
 T = TypeVar("T")
@@ -101,12 +102,9 @@ class Recorder:
             self._note("log", name, answer)
         return answer
 
-    def holders(self, nodes: tuple[str, ...]) -> Maybe[tuple[OpenFile, ...]]:
+    def holders(self, sought: Sought) -> Maybe[Seen]:
         """As in Host."""
-        answer = self._host.holders(nodes)
-        return self._note(
-            "holders", json.dumps(nodes), answer, lambda rows: [[r.pid, r.command, r.user, r.via, r.path] for r in rows]
-        )
+        return self._note("holders", json.dumps(astuple(sought)), self._host.holders(sought), _seen)
 
     def answered(self) -> dict[str, dict[str, Any]]:
         """Everything answered so far, as JSON types: answers by verb, file and log contents as base64."""
@@ -163,6 +161,11 @@ class Recorder:
         return answer
 
 
+def _seen(seen: Seen) -> dict[str, Any]:
+    unseen = {"unknown": seen.unseen.why, "kind": seen.unseen.kind.value} if seen.unseen is not None else None
+    return {"files": [list(astuple(file)) for file in seen.files], "unseen": unseen}
+
+
 def _save_tar(dest: str, content: dict[str, bytes], mtime: float) -> None:
     partial = f"{dest}.partial"
     # 0600: it describes a machine; whoever captured it decides who may read it.
@@ -190,6 +193,3 @@ def _save_directory(dest: str, content: dict[str, bytes]) -> None:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         with open(path, "xb") as file:
             file.write(raw)
-
-
-

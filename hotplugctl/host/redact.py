@@ -10,11 +10,12 @@ from __future__ import annotations
 import hmac
 import os
 import re
+from dataclasses import replace
 from functools import partial
 
 from ..model import Maybe, Unknown
 from ..readers.capabilities import without_serial
-from . import Host, NodeStat, OpenFile, Ran
+from . import Host, NodeStat, Ran, Seen, Sought
 
 # Attributes whose whole value identifies one card or machine.
 IDENTIFYING = {
@@ -222,9 +223,9 @@ class Redacted:
         answer = self._host.log(name)
         return answer if answer is None or isinstance(answer, Unknown) else self._redactor.text(answer)
 
-    def holders(self, nodes: tuple[str, ...]) -> Maybe[tuple[OpenFile, ...]]:
+    def holders(self, sought: Sought) -> Maybe[Seen]:
         """As the Host's, people's login names as aliases."""
-        answer = self._host.holders(nodes)
-        if answer is None or isinstance(answer, Unknown):
+        answer = self._host.holders(sought)
+        if not isinstance(answer, Seen):
             return answer
-        return tuple(OpenFile(h.pid, h.command, self._redactor.user(h.user), h.via, h.path) for h in answer)
+        return Seen(tuple(replace(file, user=self._redactor.user(file.user)) for file in answer.files), answer.unseen)

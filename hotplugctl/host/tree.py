@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import errno
 import json
+from dataclasses import astuple
 from typing import Any
 
 from ..errors import Exit, HotplugError
 from ..model import Kind, Maybe, Unknown
-from . import NodeStat, OpenFile, Ran
+from . import NodeStat, OpenFile, Ran, Seen, Sought
 from .files import Store, answer, decode
 
 TEXT_LIMIT = 1 << 20
@@ -91,7 +92,7 @@ class Tree:
             decode(raw) if isinstance(raw, bytes) else raw
         )
 
-    def holders(self, nodes: tuple[str, ...]) -> Maybe[tuple[OpenFile, ...]]:
+    def holders(self, sought: Sought) -> Maybe[Seen]:
         """As in Host."""
         return Unknown("processes were not captured", Kind.NOT_CAPTURED)
 
@@ -188,15 +189,22 @@ class Bundle(Tree):
         except OSError as error:
             return Unknown(f"the {name} log: damaged bundle ({error.strerror})", Kind.IO)
 
-    def holders(self, nodes: tuple[str, ...]) -> Maybe[tuple[OpenFile, ...]]:
+    def holders(self, sought: Sought) -> Maybe[Seen]:
         """As in Host."""
-        known = self._answers["holders"].get(json.dumps(nodes))
-        if not isinstance(known, list):
-            return _stored(known, "processes")
+        known = self._answers["holders"].get(json.dumps(astuple(sought)))
+        if not isinstance(known, dict) or "files" not in known:
+            return _stored(known, "who holds the card")
         try:
-            return tuple(OpenFile(int(pid), *map(str, rest)) for pid, *rest in known)
-        except (ValueError, TypeError, OverflowError):
-            return Unknown("processes: damaged bundle", Kind.IO)
+            unseen = _stored(known["unseen"], "") if known["unseen"] is not None else None
+            return Seen(tuple(_open_file(row) for row in known["files"]), unseen)
+        except (ValueError, TypeError, KeyError, OverflowError):
+            return Unknown("who holds the card: damaged bundle", Kind.IO)
+
+
+def _open_file(row: list[Any]) -> OpenFile:
+    pid, *words, since = row
+    command, user, via, path = map(str, words)
+    return OpenFile(int(pid), command, user, via, path, None if since is None else float(since))
 
 
 def _not_captured(what: str) -> Unknown:

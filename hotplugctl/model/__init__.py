@@ -10,6 +10,7 @@ from .answers import NOT_ASKED, Kind, Maybe, Trit, Unknown, all_of, any_of, nega
 from .change import Budget, Change, ChangeKind, Uevent
 from .device import (
     LADDER,
+    UNSEEN,
     Bar,
     Capability,
     Device,
@@ -30,6 +31,7 @@ from .device import (
     SlotControl,
     State,
     Window,
+    unseen,
 )
 from .findings import Check, DeviceVerdict, Diagnosis, Evidence, Finding, LayerState, Moment, RuledOut
 from .machine import Gap, Hotplug, LogLine, Machine, Slot, Standing
@@ -40,6 +42,7 @@ __all__ = [
     "ADDRESS",
     "LADDER",
     "NOT_ASKED",
+    "UNSEEN",
     "Accelerator",
     "AttributeIs",
     "Bar",
@@ -107,4 +110,5 @@ __all__ = [
     "device_of",
     "negate",
     "parse_address",
+    "unseen",
 ]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .answers import NOT_ASKED, Maybe
+from .answers import NOT_ASKED, Maybe, Unknown
 
 
 class State(str, enum.Enum):
@@ -252,9 +252,16 @@ class Capability:
     fields: Mapping[str, Any] = field(default_factory=dict)
 
 
+UNSEEN = "unseen"
+
+
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A process that has the device. `via` says how it was seen; `release` how to make it let go."""
+    """Who has the device. `via` says how that was seen, `since` (seconds since the epoch) when the process began.
+
+    `via` is fd, map, drm, kfd, vfio, dma-buf or owner for a process; module and mdev for users in the kernel, whose
+    `pid` is 0. The last one may be `unseen`: there may be more, and `command` says why they could not be looked for.
+    """
 
     pid: int
     command: Maybe[str]
@@ -265,6 +272,16 @@ class Holder:
     pod: Maybe[str] = NOT_ASKED
     job: Maybe[str] = NOT_ASKED
     release: Maybe[str] = NOT_ASKED
+    unit: Maybe[str] = NOT_ASKED
+    since: Maybe[float] = NOT_ASKED
+
+
+def unseen(holders: Maybe[tuple[Holder, ...]]) -> Unknown | None:
+    """Why these may not be all holders; None = they are, and an empty tuple means nobody."""
+    if isinstance(holders, Unknown):
+        return holders
+    last = holders[-1] if holders else None
+    return last.command if last is not None and last.via == UNSEEN and isinstance(last.command, Unknown) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timezone
 from typing import Any
 
 from ..errors import Exit, HotplugError
 from ..lifecycle import human_size
-from ..model import Device, Driver, Errors, Link, Maybe, Node, Port, Power, Probed, Room, Slot, SlotControl, Unknown
+from ..model import (
+    UNSEEN,
+    Device,
+    Driver,
+    Errors,
+    Holder,
+    Link,
+    Maybe,
+    Node,
+    Port,
+    Power,
+    Probed,
+    Room,
+    Slot,
+    SlotControl,
+    Unknown,
+)
 from .documents import plain
 from .tables import Column, Row, Table
 
@@ -201,11 +218,7 @@ def _close_rows(device: Probed) -> list[tuple[str, object]]:
     if isinstance(device.iommu_peers, tuple) and device.iommu_peers:
         rows.append(("IOMMU peers", ", ".join(device.iommu_peers)))
     if isinstance(device.holders, tuple):
-        rows += [
-            ("holder", f"pid {h.pid} {h.command} ({h.user}) has {h.node} by {h.via}" +
-             (f"; {h.release}" if isinstance(h.release, str) else ""))
-            for h in device.holders
-        ] or [("holders", "none")]
+        rows += [("holder", _holder(holder)) for holder in device.holders] or [("holders", "none")]
     else:
         rows.append(("holders", device.holders))
     if isinstance(device.room, Room):
@@ -220,6 +233,20 @@ def _close_rows(device: Probed) -> list[tuple[str, object]]:
     if isinstance(device.runtime, Mapping):
         rows += [(str(key), value) for key, value in device.runtime.items()]
     return rows
+
+
+def _holder(holder: Holder) -> object:
+    if holder.via == UNSEEN:
+        why = holder.command.why if isinstance(holder.command, Unknown) else holder.command
+        return f"perhaps more: {why}; {holder.release}"
+    who = f"pid {holder.pid} {holder.command} ({holder.user})" if holder.pid else str(holder.command)
+    parts = [f"{who} has {holder.node} by {holder.via}"]
+    if isinstance(holder.since, float):
+        parts.append(f"runs since {datetime.fromtimestamp(holder.since, timezone.utc):%Y-%m-%d %H:%M} UTC")
+    parts += [f"{word} {value}" for word, value in (("job", holder.job), ("pod", holder.pod)) if isinstance(value, str)]
+    parts += [holder.unit] if isinstance(holder.unit, str) and not isinstance(holder.container, str) else []
+    parts += [holder.release] if isinstance(holder.release, str) else []
+    return "; ".join(parts)
 
 
 def _said(value: object) -> object:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ..model import Bar, Kind, Maybe, Port, Probed, Profile, Slot, State, Unknown
+from ..model import Bar, Kind, Maybe, Port, Probed, Profile, Slot, State, Unknown, unseen
 
 if TYPE_CHECKING:
     from .judge import Subject
@@ -56,8 +56,11 @@ def _assigned(subject: Subject) -> Maybe[int]:
 
 
 def _held_open(subject: Subject) -> Maybe[int]:
+    """How many processes; several ways in which one has it count once, users in the kernel not at all."""
     holders = subject.device.holders if isinstance(subject.device, Probed) else None
-    return len(holders) if isinstance(holders, tuple) else holders
+    if (why := unseen(holders)) is not None:
+        return why
+    return len({holder.pid for holder in holders if holder.pid}) if isinstance(holders, tuple) else None
 
 
 def _expects_nodes(subject: Subject) -> Maybe[bool]:
