@@ -292,6 +292,19 @@ def test_an_interrupted_cordon_is_taken_up_and_undone_wherever_it_ended(site: Si
     assert site.cluster.all(RULES) == []
 
 
+def test_a_rule_of_ours_that_somebody_has_turned_off_is_not_taken_for_a_closed_card(site: Site) -> None:
+    site.dra()
+    site.cordon()
+    [rule] = site.cluster.all(RULES)
+    rule["spec"]["taint"]["effect"] = "None"
+    site.cluster.put(RULES, **rule | {"name": rule["metadata"]["name"]})
+    assert site.placement().closed is False
+    with pytest.raises(HotplugError, match="already exists"):
+        site.cordon()
+    site.uncordon()
+    assert site.cluster.all(RULES) == []
+
+
 def test_a_card_of_a_cordoned_node_still_gets_its_rule(site: Site) -> None:
     site.dra()
     site.edit_node("admin", unschedulable=True)
@@ -486,7 +499,7 @@ def test_a_pod_that_is_being_stopped_is_work_until_it_is_gone(site: Site) -> Non
     pod = site.cluster.pod("mine", spec={"terminationGracePeriodSeconds": 60})
     site.plugin(kubelet.entry(pod["metadata"]["uid"], ASCEND, ["Ascend910-1"]))
     assert site.scheduler.stop(mine(), 5) is None
-    [work] = site.placement("node").work  # type: ignore[misc, union-attr]
+    [work] = site.placement("node").work  # type: ignore[misc]
     assert work.state == "Terminating"
     assert site.scheduler.stop(work, 5) is None
     assert evictions(site) == 1
