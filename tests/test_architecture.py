@@ -17,6 +17,8 @@ PURE: dict[str, set[str]] = {
     "readers/header.py": set(), "readers/registers.py": set(), "readers/capabilities.py": {"readers"},
     "readers/uevent_filter.py": set(),
     "rules/judge.py": {"rules"}, "rules/facts.py": {"rules"}, "diagnose": {"diagnose", "rules"},
+    **{f"plugs/kubernetes/{name}.py": {"plugs"} for name in (
+        "wire", "kubelet", "recognise", "pods", "nodes", "devices", "placing")},
     "watch/moves.py": set(), "watch/signs.py": {"watch"}, "watch/ending.py": {"watch", "select"},
     "output/documents.py": {"output", ""}, "output/changes.py": {"output"}, "output/live.py": {"output"},
     "output/tables.py": {"output"}, "output/views.py": {"output", "lifecycle"},
@@ -32,6 +34,7 @@ MAY_TOUCH: dict[str, set[str]] = {
     "plugs/spool.py": {"os", "fcntl"}, "plugs/webhook.py": {"open"},
     "plugs/kafka.py": {"time"}, "plugs/courier.py": {"time"}, "plugs/delivery.py": {"time"},
     "plugs/lanes.py": {"time"}, "plugs/hooks.py": {"os", "shutil", "open"},
+    "plugs/kubernetes/__init__.py": {"os", "shutil"}, "plugs/kubernetes/api.py": {"time"},
 }
 HEAVY = {"rich", "pyudev", "yaml", "tabulate", "pydantic", "confluent_kafka", "grpc", "ClusterShell"}
 
