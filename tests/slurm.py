@@ -104,9 +104,11 @@ class Cluster:
                 self.wait(lambda: not self.jobs(), "no job is left", 10)
         for daemon in ("slurmd", "slurmctld"):
             self._end(daemon, signal.SIGTERM)
-        for pid in self._ours():  # steps outlive slurmd
+        for pid in self.processes():  # steps outlive slurmd
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+        with suppress(TimeoutError):
+            self.wait(lambda: not self.processes(), "all are gone", 5)
         if self.home != self.folder:
             for name in ("slurm.conf", "gres.conf", "cgroup.conf"):
                 with suppress(FileNotFoundError):
@@ -170,7 +172,7 @@ class Cluster:
         if process is not None:
             process.wait(5)
 
-    def _ours(self) -> list[int]:
+    def processes(self) -> list[int]:
         """Processes that were started with our configuration in their environment, but for this one."""
         mark = f"SLURM_CONF={self.conf}".encode()
         found = []
@@ -256,7 +258,7 @@ class Cluster:
         self.wait(lambda: not self.jobs() and self.state() == "IDLE", "the node is idle again")
 
     @staticmethod
-    def wait(condition: Callable[[], T], what: str, seconds: float = 15) -> T:
+    def wait(condition: Callable[[], T], what: str, seconds: float = 30) -> T:
         """What the condition gives once it is true."""
         until = time.monotonic() + seconds
         while True:
