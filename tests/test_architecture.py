@@ -16,6 +16,7 @@ PURE: dict[str, set[str]] = {
     "model": set(), "errors": set(), "lifecycle": set(), "notes": set(), "select": set(),
     "readers/header.py": set(), "readers/registers.py": set(), "readers/capabilities.py": {"readers"},
     "readers/uevent_filter.py": set(),
+    "plugs/slurm/gres.py": set(), "plugs/slurm/text.py": {"plugs"}, "plugs/slurm/moves.py": {"plugs"},
     "rules/judge.py": {"rules"}, "rules/facts.py": {"rules"}, "diagnose": {"diagnose", "rules"},
     "watch/moves.py": set(), "watch/signs.py": {"watch"}, "watch/ending.py": {"watch", "select"},
     "output/documents.py": {"output", ""}, "output/changes.py": {"output"}, "output/live.py": {"output"},
@@ -32,6 +33,7 @@ MAY_TOUCH: dict[str, set[str]] = {
     "plugs/spool.py": {"os", "fcntl"}, "plugs/webhook.py": {"open"},
     "plugs/kafka.py": {"time"}, "plugs/courier.py": {"time"}, "plugs/delivery.py": {"time"},
     "plugs/lanes.py": {"time"}, "plugs/hooks.py": {"os", "shutil", "open"},
+    "plugs/slurm/__init__.py": {"os", "time"}, "plugs/slurm/ask.py": {"os"}, "plugs/slurm/occupy.py": {"os", "time"},
 }
 HEAVY = {"rich", "pyudev", "yaml", "tabulate", "pydantic", "confluent_kafka", "grpc", "ClusterShell"}
 
