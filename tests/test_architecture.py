@@ -16,27 +16,40 @@ PURE: dict[str, set[str]] = {
     "model": set(), "errors": set(), "lifecycle": set(), "notes": set(), "select": set(),
     "readers/header.py": set(), "readers/registers.py": set(), "readers/capabilities.py": {"readers"},
     "readers/uevent_filter.py": set(),
-    "rules/judge.py": {"rules"}, "rules/facts.py": {"rules"}, "diagnose": {"diagnose", "rules"},
+    "plugs/slurm/gres.py": set(), "plugs/slurm/text.py": {"plugs"}, "plugs/slurm/moves.py": {"plugs"},
+    "drain/site.py": {"drain"}, "drain/plan.py": {"drain"}, "drain/against.py": {"drain"},
+    "drain/pulling.py": {"drain"}, "drain/workers.py": {"drain"}, "drain/undo.py": {"drain"},
+    "drain/words.py": {"drain"},
     **{f"plugs/kubernetes/{name}.py": {"plugs"} for name in (
         "wire", "kubelet", "recognise", "pods", "nodes", "devices", "placing")},
+    "rules/judge.py": {"rules"}, "rules/facts.py": {"rules"}, "rules/weaken.py": set(),
+    "diagnose": {"diagnose", "rules"},
     "watch/moves.py": set(), "watch/signs.py": {"watch"}, "watch/ending.py": {"watch", "select"},
     "output/documents.py": {"output", ""}, "output/changes.py": {"output"}, "output/live.py": {"output"},
     "output/tables.py": {"output"}, "output/views.py": {"output", "lifecycle"},
+    "output/verdicts.py": {"output", "diagnose"}, "output/html.py": {"output"},
+    "output/sections.py": {"output", "diagnose"}, "output/drawing.py": {"output"},
+    "output/branches.py": {"output"}, "output/signs.py": {"output"},
+    "output/markup.py": {"output", "diagnose"}, "output/sheet.py": set(), "retold.py": {"options", "select"},
 }
 SYSTEM = {"os", "time", "subprocess", "socket", "fcntl", "shutil", "signal"}
 # Who may touch the system, and with what, beside host/.
 MAY_TOUCH: dict[str, set[str]] = {
     "records.py": {"os", "fcntl"}, "config.py": {"os"}, "rules/load.py": {"open"},
-    "rules/shapes.py": {"open"}, "expectation.py": {"os"}, "readers/archives.py": {"os", "open"},
+    "rules/shapes.py": {"open"}, "expectation.py": {"os"}, "readers/archives.py": {"os"},
+    "readers/streams.py": {"os", "open"},
     "show.py": {"os"}, "__main__.py": {"os", "signal"}, "listener.py": {"time"},
     "readers/uevents.py": {"socket", "time"}, "readers/uevent_filter.py": set(),
-    "watch/live.py": {"time"}, "watch/run.py": {"open"},
+    "drain/waiting.py": {"signal"}, "watch/live.py": {"time"}, "watch/run.py": {"open"},
     "plugs/spool.py": {"os", "fcntl"}, "plugs/webhook.py": {"open"},
     "plugs/kafka.py": {"time"}, "plugs/courier.py": {"time"}, "plugs/delivery.py": {"time"},
     "plugs/lanes.py": {"time"}, "plugs/hooks.py": {"os", "shutil", "open"},
     "plugs/kubernetes/__init__.py": {"os", "shutil"}, "plugs/kubernetes/api.py": {"time"},
+    "plugs/slurm/__init__.py": {"os", "time"}, "plugs/slurm/ask.py": {"os"}, "plugs/slurm/occupy.py": {"os", "time"},
 }
-HEAVY = {"rich", "pyudev", "yaml", "tabulate", "pydantic", "confluent_kafka", "grpc", "ClusterShell"}
+HEAVY = {
+    "rich", "pyudev", "yaml", "tabulate", "pydantic", "confluent_kafka", "grpc", "ClusterShell", "hyperscan", "re2",
+}
 
 
 def name(path: Path) -> str:
