@@ -47,7 +47,7 @@ generate: $(STAMP)
 
 # The Debian packages of the lab and of the tests; installed only by root, and only where something is missing.
 CAN_INSTALL := $(shell test "$$(id -u)" = 0 && command -v apt-get >/dev/null && echo 1)
-TEST_PACKAGES := fish groff-base man-db pciutils tmux zsh
+TEST_PACKAGES := chromium fish groff-base man-db pciutils tmux zsh
 
 packages:
 	@missing=$$(sh tests/missing-packages $(TEST_PACKAGES)); \

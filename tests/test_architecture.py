@@ -20,6 +20,10 @@ PURE: dict[str, set[str]] = {
     "watch/moves.py": set(), "watch/signs.py": {"watch"}, "watch/ending.py": {"watch", "select"},
     "output/documents.py": {"output", ""}, "output/changes.py": {"output"}, "output/live.py": {"output"},
     "output/tables.py": {"output"}, "output/views.py": {"output", "lifecycle"},
+    "output/verdicts.py": {"output", "diagnose"}, "output/html.py": {"output"},
+    "output/sections.py": {"output", "diagnose"}, "output/drawing.py": {"output"},
+    "output/branches.py": {"output"}, "output/signs.py": {"output"},
+    "output/markup.py": {"output", "diagnose"}, "output/sheet.py": set(), "retold.py": {"options", "select"},
 }
 SYSTEM = {"os", "time", "subprocess", "socket", "fcntl", "shutil", "signal"}
 # Who may touch the system, and with what, beside host/.

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta, timezone
 from itertools import pairwise
 
 from ..model import LogLine, Machine
-from .stamps import BOOT, LOCAL, NONE, UTC, YEARLESS, Scale, Stamp, Stamps, said, wall
+from .stamps import BOOT, LOCAL, NONE, UTC, YEARLESS, Scale, Stamp, Stamps, kind_of, said, wall
 
 # Which of its scales a clock is counted in: the one that says most of the day.
 _RANK = (UTC, LOCAL, YEARLESS, BOOT, NONE)
@@ -23,6 +23,7 @@ _WINDOW = 2.0           # seconds within which the offsets of one pair of scales
 _SAME_ZONE = 1800.0     # seconds: less than what two time zones mostly differ by
 _QUARTER = 900.0        # every zone is a whole number of these from UTC
 _SAME_BOOT = 1e-5       # seconds: two boots print the same lines, but hardly at the same microsecond
+_ROUGH = 0.05           # seconds: what is known less well is told in whole seconds
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _UTC = Scale(UTC, "")
 
@@ -46,25 +47,27 @@ class Joined:
     offsets: dict[Scale, float]
     because: list[str] = field(default_factory=list)
     fine: float = 0.0
+    zone: float = 0.0           # seconds east of UTC in which times of day are told
 
     def time(self, at: float) -> str | None:
         """The time of day as ISO 8601, as far as it is known."""
         if self.base.kind not in (UTC, LOCAL, YEARLESS):
             return None
         try:
-            moment = _EPOCH + timedelta(seconds=at)
-        except OverflowError:
+            moment = (_EPOCH + timedelta(seconds=at)).astimezone(timezone(timedelta(seconds=self._shown_in())))
+        except (OverflowError, ValueError):
             return None
-        text = moment.isoformat(timespec="seconds" if self.fine >= 0.5 else "milliseconds")
+        text = moment.isoformat(timespec="seconds" if self.fine >= _ROUGH else "milliseconds")
         text = text if self.base.kind == UTC else text[:-6]
         return f"--{text[5:]}" if self.base.kind == YEARLESS else text
 
+    def _shown_in(self) -> float:
+        return self.zone if self.base.kind == UTC else 0.0
+
     def monotonic(self, at: float) -> float | None:
-        """Seconds since boot, where the clock counts one boot only."""
+        """Seconds since boot, where the clock counts one boot only and knows them well."""
         boots = {round(offset, 3) for scale, offset in self.offsets.items() if scale.kind == BOOT}
-        if len(boots) != 1:
-            return None
-        return round(at - boots.pop(), 1 if self.fine >= 0.5 else 3)
+        return round(at - boots.pop(), 3) if len(boots) == 1 and self.fine < _ROUGH else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,8 @@ def read(
     ties = [*_told_twice(stamps), *_said_twice(stamps), *_told_by_machine(stamps, machine, kernel_log)]
     ties += _zones(stamps, near, ties)
     clocks = _join({stamp.scale for stamp, _ in near.values()}, ties)
+    for clock in clocks:
+        clock.zone = _zone(lines) or 0.0
     where = {scale: number for number, clock in enumerate(clocks) for scale in clock.offsets}
     return clocks, {
         order: Instant(where[stamp.scale], stamp.at + clocks[where[stamp.scale]].offsets[stamp.scale], own)
@@ -189,8 +194,7 @@ def _zones(
     if not scales:
         return
     times = {line.time for line in stamps.lines if line.time is not None}
-    zones = {time[-6:] for time in times if time[-6:-5] in ("+", "-") and time[-3:-2] == ":"}
-    zone = _seconds(zones.pop()) if len(zones) == 1 else None
+    zone = _zone(stamps.lines)
     years = Counter(time[:4] for time in times if not time.startswith("--"))
     turn = _turn(int(years.most_common(1)[0][0])) if years else None
     tied = {tie.one for tie in ties if tie.other == _UTC} | {tie.other for tie in ties if tie.one == _UTC}
@@ -219,6 +223,12 @@ def _of_utc(at: Mapping[Scale, Sequence[float]], ties: Iterable[Tie]) -> list[fl
         elif tie.one == _UTC:
             found += [moment - tie.offset for moment in at.get(tie.other, ())]
     return found
+
+
+def _zone(lines: Sequence[LogLine]) -> float | None:
+    """The one time zone, in seconds east of UTC, that all times with a zone carry; None where there are several."""
+    zones = {line.time[-6:] for line in lines if line.time is not None and kind_of(line.time) == UTC}
+    return _seconds(zones.pop()) if len(zones) == 1 else None
 
 
 def _turn(year: int) -> float | None:

@@ -115,7 +115,7 @@ def _meaning(
         return _Meaning(finding.cause, finding.id)
     out = next((rule for rule in rules if rule.id in denied), None)
     if out is not None:
-        return _Meaning(f"It may tell of {out.root_cause}, which is ruled out: {denied[out.id]}")
+        return _Meaning(f"It may tell of {out.root_cause}, which is ruled out: {excerpt(denied[out.id], 160)}")
     return _Meaning(f"Often seen with {rules[0].root_cause}; by itself it proves nothing.")
 
 

@@ -40,6 +40,12 @@ def pages(found: Diagnosis, gaps: Sequence[Gap] = ()) -> list[Table]:
     return shown
 
 
+def brief(found: Diagnosis) -> list[Table]:
+    """What goes into a ticket as text: the verdict with its proof, the layers."""
+    rows = tuple(Row((one.layer.value, one.state, one.because)) for one in found.layers)
+    return [_verdict(found), Table((Column("LAYER"), Column("STATE"), Column("BECAUSE")), rows)]
+
+
 def _verdict(found: Diagnosis) -> Table:
     cause = found.root_cause
     if cause is None:
