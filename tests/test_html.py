@@ -17,8 +17,9 @@ import pytest
 from hotplugctl.__main__ import run
 from hotplugctl.diagnose import diagnose
 from hotplugctl.errors import Exit
-from hotplugctl.model import Diagnosis, Gap, Machine, Moment
+from hotplugctl.model import Diagnosis, Gap, Machine, Moment, Spot
 from hotplugctl.output import documents
+from hotplugctl.output.branches import branches
 from hotplugctl.output.drawing import Segment, drawing, segments
 from hotplugctl.output.html import page
 from hotplugctl.output.markup import lasted
@@ -224,6 +225,31 @@ def test_the_demo_shows_the_way_down_to_the_card_and_the_walk() -> None:
     assert "bars fault 1 BAR has no address" in said
 
 
+def test_a_switch_stands_between_its_root_port_and_its_cards() -> None:
+    spots = (
+        Spot(address="0000:00:01.0", kind="root port", on_path=True),
+        Spot(address="0000:01:00.0", kind="upstream port", under="0000:00:01.0", on_path=True),
+        Spot(address="0000:02:00.0", kind="downstream port", under="0000:01:00.0", slot="9", on_path=True),
+        Spot(address="0000:02:01.0", kind="downstream port", under="0000:01:00.0", slot="10"),
+        Spot(address="0000:03:00.0", kind="card", under="0000:02:00.0", on_path=True, verdict="fault"),
+        Spot(address="0000:04:00.0", kind="card", under="0000:02:01.0", verdict="healthy"),
+    )
+    read = Reader(branches(spots))
+    assert read.problems == []
+    order = ["root port 0000:00:01.0", "upstream port 0000:01:00.0", "downstream port 0000:02:00.0 slot 9",
+             "card 0000:03:00.0 at fault", "slot 10 0000:04:00.0 healthy"]
+    places = [read.text.find(part) for part in order]
+    assert -1 not in places
+    assert places == sorted(places)
+    assert read.text.count("at fault") == 1
+
+
+def test_a_filled_slot_that_nobody_asked_about_is_not_called_empty() -> None:
+    said = Reader(_said("diagnose", "--root", "demo", "slot:2", "-o", "html")).text
+    assert re.search(r"slot 1 0000:01:00\.0 +ready", said)
+    assert "slot 5 0000:00:15.0 empty" in said
+
+
 def test_where_nothing_is_known_of_the_topology_it_is_said() -> None:
     found, machine = found_in(("app.log", "CUDA error: no CUDA-capable device is detected\n"))
     assert "Nothing in the evidence tells where the cards are" in Reader(page(found, machine, COMMAND)).text
@@ -319,6 +345,13 @@ def test_only_diagnose_has_a_page(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_exit_code_is_that_of_the_verdict(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["diagnose", "--from", "demo", "-o", "html"]) == Exit.FAULT
     assert capsys.readouterr().out.startswith("<!DOCTYPE html>")
+
+
+def test_nothing_of_the_page_is_loaded_for_other_forms() -> None:
+    code = ("import sys; from hotplugctl.__main__ import run; run(['diagnose', '--from', 'demo', '-o', 'json']); "
+            "sys.exit('hotplugctl.output.html' in sys.modules or 'hotplugctl.output.sheet' in sys.modules)")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert done.returncode == 0
 
 
 def test_redact_hides_names_and_serials_also_in_the_command(

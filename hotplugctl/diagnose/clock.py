@@ -20,6 +20,8 @@ from .stamps import BOOT, LOCAL, NONE, UTC, YEARLESS, Scale, Stamp, Stamps, kind
 _RANK = (UTC, LOCAL, YEARLESS, BOOT, NONE)
 _TELLING = 16           # characters: a shorter line may well be said twice
 _WINDOW = 2.0           # seconds within which the offsets of one pair of scales lie
+_ENOUGH = 2000          # lines to learn an offset from
+_MANY = 200_000         # lines: of more, only those about a device are compared word for word
 _SAME_ZONE = 1800.0     # seconds: less than what two time zones mostly differ by
 _QUARTER = 900.0        # every zone is a whole number of these from UTC
 _SAME_BOOT = 1e-5       # seconds: two boots print the same lines, but hardly at the same microsecond
@@ -100,14 +102,14 @@ def read(
 def _told_twice(stamps: Stamps) -> Iterator[Tie]:
     """Lines that carry both their second since boot and the time of day."""
     pairs: dict[tuple[Scale, Scale], list[tuple[Stamp, Stamp]]] = {}
-    for order in stamps.both:
+    for order in stamps.both[::len(stamps.both) // _ENOUGH + 1]:
         boot, day = stamps.since_boot(order), stamps.of_day(order)
         if boot is not None and day is not None:
             pairs.setdefault((boot.scale, day.scale), []).append((boot, day))
     for (one, other), samples in pairs.items():
         offset = _offset(samples)
         if offset is not None:
-            count = f"{len(samples)} lines of {one.of} carry" if len(samples) > 1 else f"a line of {one.of} carries"
+            count = f"lines of {one.of} carry" if len(samples) > 1 else f"a line of {one.of} carries"
             yield Tie(one, other, offset[0], f"{count} both seconds since boot and the time of day", offset[1])
 
 
@@ -117,23 +119,28 @@ def _said_twice(stamps: Stamps) -> Iterator[Tie]:
         return
     texts: dict[str, dict[str, int]] = {}
     often: Counter[tuple[str, str]] = Counter()
+    whole = len(stamps.lines) <= _MANY
     for order, line in enumerate(stamps.lines):
-        text = said(line)
+        text = said(line) if whole or line.address is not None else ""
         if len(text) >= _TELLING and (line.monotonic is not None or line.time is not None):
             texts.setdefault(text, {})[line.source] = order
             often[text, line.source] += 1
-    pairs: dict[tuple[Scale, Scale, str, str], list[tuple[Stamp, Stamp]]] = {}
+    common: dict[tuple[str, str], list[tuple[int, int]]] = {}
     for text, at in texts.items():
         once = sorted(source for source in at if often[text, source] == 1)
         for number, one in enumerate(once):
             for other in once[number + 1:]:
-                first, second = stamps.own(at[one]), stamps.own(at[other])
-                if first is not None and second is not None and first.scale != second.scale:
-                    pairs.setdefault((first.scale, second.scale, one, other), []).append((first, second))
+                common.setdefault((one, other), []).append((at[one], at[other]))
+    pairs: dict[tuple[Scale, Scale, str, str], list[tuple[Stamp, Stamp]]] = {}
+    for (one, other), orders in common.items():
+        for here, there in orders[::len(orders) // _ENOUGH + 1]:
+            first, second = stamps.own(here), stamps.own(there)
+            if first is not None and second is not None and first.scale != second.scale:
+                pairs.setdefault((first.scale, second.scale, one, other), []).append((first, second))
     for (first_scale, second_scale, one, other), samples in pairs.items():
         offset = _offset(samples)
         if offset is not None and _possible(first_scale, second_scale, offset[0]):
-            count = f"{len(samples)} lines stand" if len(samples) > 1 else "a line stands"
+            count = f"{len(common[one, other]):,} lines stand" if len(common[one, other]) > 1 else "a line stands"
             yield Tie(first_scale, second_scale, offset[0], f"{count} in both {one} and {other}", offset[1])
 
 

@@ -81,7 +81,7 @@ def diagnose(
     ruled_out = tuple(out for e in examined for out in e.judged.ruled_out)
     devices = tuple(_device_verdict(e, live=live) for e in shown)
     told = timeline(lines, heard, rules, places, [one.finding for one in findings], ruled_out,
-                    _relevant(examined, grown), machine, KERNEL_LOG)
+                    _relevant(examined, grown), machine, KERNEL_LOG, live=live)
     return Diagnosis(
         verdict=verdict,
         root_cause=root.finding if root is not None else None,

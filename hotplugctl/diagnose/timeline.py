@@ -37,7 +37,7 @@ class _Meaning:
 def timeline(
     lines: Sequence[LogLine], heard: Mapping[str, Sequence[Hit]], rules: Sequence[Rule], places: Sequence[Place],
     findings: Sequence[Finding], ruled_out: Sequence[RuledOut], relevant: frozenset[str],
-    machine: Machine, kernel_log: str,
+    machine: Machine, kernel_log: str, *, live: bool,
 ) -> Told:
     """The lines that some rule knows about one of the `relevant` addresses, with what they mean; proof is always there.
 
@@ -50,10 +50,11 @@ def timeline(
     def device(order: int) -> str | None:
         return owner.get(order) or lines[order].address
 
-    # A line about nobody matters where it may be the trouble, or where there is none.
+    # A line about nobody matters where it may be the trouble; in what was sent in, where there is none, all do.
     wanted = [
         order for order, meaning in means.items() if meaning.proof or (
-            device(order) in relevant if device(order) is not None else bool(meaning.root_cause) or not findings)
+            device(order) in relevant if device(order) is not None
+            else bool(meaning.root_cause) or not (findings or live))
     ] or list(means)
     weighty = sorted(wanted, key=lambda order: (
         not means[order].proof, device(order) not in about, means[order].root_cause is None, order))

@@ -23,7 +23,8 @@ def topology(
     shown += [root.address] if root is not None and root.address is not None and ADDRESS.fullmatch(root.address) else []
     verdict = {one.address: one.verdict for one in verdicts}
     slots = {slot.port: slot for slot in machine.slots if isinstance(slot.port, str)}
-    leaves = dict.fromkeys([*shown, *(port for port in slots if port is not None)])
+    seated = [address for slot in slots.values() for address in slot.addresses]
+    leaves = dict.fromkeys([*shown, *seated, *slots])
     chains = [(*reversed(_above(grown, leaf, devices.get(leaf))), leaf) for leaf in leaves]
     # The way down to the fault is whole, whatever there is no room for.
     fault = root.address if root is not None else None
@@ -34,9 +35,8 @@ def topology(
         for above, address in zip((None, *chain), chain, strict=False):
             if address not in spots:
                 spots[address] = _spot(
-                    address, above, devices.get(address), ports.get(address), _slot(address, slots, grown),
-                    bridge=address in grown.bridges or address in ports, verdict=verdict.get(address),
-                    on_path=address in path)
+                    address, above, devices.get(address), ports.get(address), slots.get(address), grown,
+                    verdict=verdict.get(address), on_path=address in path)
     return tuple(sorted(spots.values(), key=lambda spot: (spot.under is not None, spot.address or "")))
 
 
@@ -54,25 +54,33 @@ def _above(grown: Tree, leaf: str, device: Device | None) -> tuple[str, ...]:
     return grown.above(leaf)
 
 
-def _slot(address: str, slots: dict[str, Slot], grown: Tree) -> str | None:
-    slot = slots.get(address)
-    return slot.name if slot is not None else grown.port_slot.get(address)
-
-
 def _spot(
-    address: str, above: str | None, device: Device | None, port: Port | None, slot: str | None, *, bridge: bool,
+    address: str, above: str | None, device: Device | None, port: Port | None, slot: Slot | None, grown: Tree, *,
     verdict: str | None, on_path: bool,
 ) -> Spot:
     link = device.link if device is not None else port.link if port is not None else None
-    kind = port.kind if port is not None and isinstance(port.kind, str) else "port" if bridge else "card"
+    kind = port.kind if port is not None and isinstance(port.kind, str) else (
+        "port" if port is not None or address in grown.bridges else "card")
     names = (device.model, device.vendor) if device is not None else ()
     name = " ".join(part for part in names if isinstance(part, str)) if device is not None else None
     return Spot(
-        address=address, kind=kind, name=name or None, slot=slot, under=above,
+        address=address, kind=kind, name=name or None, under=above,
+        slot=slot.name if slot is not None else grown.port_slot.get(address),
         link=_link(link) if isinstance(link, Link) else None,
-        state=device.state.value if device is not None and isinstance(device, Probed) and device.sure else None,
+        state=_state(device) if device is not None else _filled(slot) if slot is not None else None,
         verdict=verdict, on_path=on_path,
     )
+
+
+def _state(device: Device) -> str | None:
+    return device.state.value if isinstance(device, Probed) and device.sure else None
+
+
+def _filled(slot: Slot) -> str | None:
+    """What a slot says of itself where the bus shows nothing in it."""
+    if slot.addresses or not isinstance(slot.presence, bool):
+        return None
+    return "a card that the bus does not show" if slot.presence else "empty"
 
 
 def _link(link: Link) -> str | None:

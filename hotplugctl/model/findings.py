@@ -118,7 +118,8 @@ class Clock:
 class Spot:
     """A port, card or empty slot of the topology. `under`: the address of the port above it, None = the top.
 
-    `on_path`: from the root down to what is at fault; `link` as in words, `state` the card's.
+    `on_path`: on the way from the root down to what is at fault; `link` in words; `state` the card's, or of a slot
+    whether it is empty.
     """
 
     address: str | None

@@ -61,9 +61,10 @@ def _small(spot: Spot, below: Mapping[str | None, Sequence[Spot]]) -> Html:
     """A port with what is below it, in a line or two."""
     cards = _cards(spot, below, 0)
     slot = f"slot {spot.slot}" if spot.slot else spot.kind if spot.kind != "card" else None
-    lines = [tag("span", slot, " ", class_="kind")] if slot else []
+    lines: list[Html | str | None] = [tag("span", slot, " ", class_="kind")] if slot else []
     if spot.kind != "card" and not cards:
-        lines += [code(spot.address), tag("span", " empty" if spot.slot else " nothing known below", class_="facts")]
+        said = spot.verdict or spot.state or "what is below it is not known"
+        lines += [code(spot.address), " ", sign(said) if spot.verdict else None, " ", tag("span", said, class_="facts")]
     for card in cards[:8]:
         state = card.verdict or card.state
         lines.append(join(code(card.address), " ", sign(state) if state in ("healthy", "fault", "unknown") else None,

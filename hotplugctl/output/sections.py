@@ -77,8 +77,8 @@ def _evidence(one: Evidence, most: int | None = None) -> Html:
 def layers(found: Diagnosis) -> Html:
     """Hardware, driver, runtime, application: ok, fault or unknown, and why."""
     note = None if found.checks else tag(
-        "p", "The walk from presence to listener needs a machine to look at; here are logs and listings only.",
-        class_="none small after")
+        "p", "No walk from presence to listener: it needs a card or slot that can be looked at, here or in a bundle.",
+        class_="none small")
     return join(tag("ol", *(_layer(one) for one in found.layers), class_="layers"), note)
 
 
@@ -115,7 +115,8 @@ def timeline(found: Diagnosis) -> Html:
         if len(found.clocks) > 1:
             parts.append(tag("h3", ", ".join(clock.sources)))
         begins = f"Seconds are counted from {clock.start}, the first line that matters" if clock.start else None
-        exact = f"Between sources the times are good to {clock.exact:.1g} s" if clock.exact >= 0.01 else None
+        which = "Between sources, times" if len(clock.sources) > 1 else "Times of day"
+        exact = f"{which} are good to {clock.exact:.1g} s" if clock.exact >= 0.01 else None
         said = [one for one in (begins, *clock.because, exact) if one is not None]
         parts.append(tag("ul", *(tag("li", tag("bdi", one)) for one in said), class_="quiet small"))
         picture = drawing(clock, here, root)
@@ -175,11 +176,14 @@ def devices(found: Diagnosis) -> Html | None:
     if len(found.devices) < 2:
         return None
     worst_first = sorted(found.devices, key=lambda one: ("fault", "unknown", "healthy").index(one.verdict))
+    follows = {one.address: f"{one.title} (follows from {one.follows_from})" for one in reversed(found.findings)
+               if one.follows_from is not None}
+    why = {one.address: one.root_cause.title for one in found.devices if one.root_cause is not None}
     rows = [
         tag("tr", tag("td", code(one.address) if one.address else "not on the bus"),
             tag("td", f"slot {one.slot}" if one.slot else ""),
             tag("td", tag("span", sign(one.verdict), " ", one.verdict), class_="nowrap"),
-            tag("td", excerpt(one.root_cause.title, _LINE) if one.root_cause is not None else ""))
+            tag("td", excerpt(why.get(one.address) or follows.get(one.address, ""), _LINE)))
         for one in worst_first[:MOST_DEVICES]]
     head = tag("thead", tag("tr", *(tag("th", name, scope="col") for name in ("Address", "Slot", "Verdict", "Why"))))
     left = len(found.devices) - MOST_DEVICES
