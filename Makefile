@@ -37,17 +37,19 @@ lab: packages $(STAMP)
 # Figures, asserted nowhere: machines are noisy. Needs root and udevadm.
 bench: packages $(STAMP)
 	$(BIN)/python -m tests.bench
+	@echo
+	$(BIN)/python -m tests.bench.drain
 
 # The long counts of the lab.
 soak: packages $(STAMP)
-	HOTPLUGCTL_CYCLES=100 HOTPLUGCTL_REQUIRE_LAB=1 $(BIN)/python -m pytest -s tests/lab
+	HOTPLUGCTL_CYCLES=100 HOTPLUGCTL_ROUNDS=50 HOTPLUGCTL_REQUIRE_LAB=1 $(BIN)/python -m pytest -s tests/lab
 
 generate: $(STAMP)
 	$(BIN)/python -m tests.generate
 
 # The Debian packages of the lab and of the tests; installed only by root, and only where something is missing.
 CAN_INSTALL := $(shell test "$$(id -u)" = 0 && command -v apt-get >/dev/null && echo 1)
-TEST_PACKAGES := fish groff-base man-db pciutils slurm-client slurm-wlm slurmctld slurmd tmux zsh
+TEST_PACKAGES := chromium fish groff-base man-db pciutils slurm-client slurm-wlm slurmctld slurmd tmux zsh
 
 packages:
 	@missing=$$(sh tests/missing-packages $(TEST_PACKAGES)); \
@@ -64,7 +66,7 @@ $(STAMP): pyproject.toml
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv; \
 	  else echo "python3-venv is missing: apt-get install python3-venv" >&2; exit 1; fi; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test,scan]"
 	@touch $@
 
 clean:

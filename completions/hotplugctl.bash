@@ -90,7 +90,7 @@ _hotplugctl() {
         --state|--until) _hotplugctl_offer absent detected identified mapped bound initialised ready draining drained removed failed ;;
         --slot) _hotplugctl_slots ;;
         --numa|--label|--fits|--count|--timeout|--for|--sink|--batch|--grace|--reason|--since) : ;;
-        --output|-o) _hotplugctl_offer auto table plain markdown tsv json jsonl ;;
+        --output|-o) _hotplugctl_offer auto table plain markdown tsv json jsonl html ;;
         --root|--from) _hotplugctl_offer demo; _hotplugctl_names -f ;;
         --color) _hotplugctl_offer auto always never ;;
         --locate) _hotplugctl_offer on off ;;

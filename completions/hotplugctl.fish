@@ -66,7 +66,7 @@ complete -c hotplugctl -n '__hotplugctl_in list watch drain diagnose' -l state -
 complete -c hotplugctl -n '__hotplugctl_in list watch drain diagnose' -l slot -x -a '(__hotplugctl_slots "")' -d 'Only this slot (repeatable)'
 complete -c hotplugctl -n '__hotplugctl_in list watch drain diagnose' -l numa -x -d 'Only this NUMA node (repeatable)'
 complete -c hotplugctl -n '__hotplugctl_in list watch drain diagnose' -l label -x -d 'Only with this label (repeatable)'
-complete -c hotplugctl -s o -l output -x -a 'auto table plain markdown tsv json jsonl' -d 'Form of the result; auto is a table at a terminal, plain when piped'
+complete -c hotplugctl -s o -l output -x -a 'auto table plain markdown tsv json jsonl html' -d 'Form of the result; auto is a table at a terminal, plain when piped; html a page (diagnose)'
 complete -c hotplugctl -l json -d 'The same as -o json'
 complete -c hotplugctl -l root -r -F -a 'demo' -d 'Look at a bundle, a tree or an lspci -xxxx dump instead of this machine; demo is one that ships'
 complete -c hotplugctl -l config -r -F -d 'Configuration to use instead of the usual'

@@ -9,7 +9,7 @@ import typer
 
 from . import show
 from .errors import Exit, HotplugError
-from .options import Common, duration, size, verb
+from .options import Common, Output, duration, size, verb
 
 if TYPE_CHECKING:
     from .look import Look
@@ -252,6 +252,9 @@ def diagnose(
 
     worst = case.severity(fail_on)
     if explain is not None:
+        if common.form is Output.html:
+            raise HotplugError("--explain has no page", why="a page shows one case",
+                               hint=f"hotplugctl diagnose --explain {explain}", exit=Exit.USAGE)
         return _explain(common, explain)
     filters = select.Filters(vendor or (), state or (), slot or (), numa or (), label or ())
     if from_ and (capture is not None or common.root != "/"):
@@ -267,6 +270,13 @@ def diagnose(
                 from . import capture as capturing
 
                 show.hint(common, capturing.save(seen, capture))
+    if common.form is Output.html:
+        from . import retold
+        from .output import html
+
+        command = retold.diagnose(common, devices or (), from_ or (), filters, since=since, fail_on=fail_on)
+        show.out(html.page(found.diagnosis, found.machine, command))
+        return case.exit_code(found.diagnosis, worst)
     show.value(common, "diagnosis", found.diagnosis, lambda: verdicts.pages(found.diagnosis, found.machine.gaps),
                found.machine)
     return case.exit_code(found.diagnosis, worst)

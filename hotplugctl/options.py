@@ -26,6 +26,10 @@ class Output(str, enum.Enum):
     tsv = "tsv"
     json = "json"
     jsonl = "jsonl"
+    html = "html"
+
+
+HAS_PAGE = "diagnose"       # the verb that has a page
 
 
 class Color(str, enum.Enum):
@@ -50,7 +54,8 @@ class Common:
 
     output: Annotated[Output, typer.Option(
         "--output", "-o", envvar="HOTPLUGCTL_OUTPUT",
-        help="Form of the result; auto is a table at a terminal, plain when piped.")] = Output.auto
+        help="Form of the result; auto is a table at a terminal, plain when piped; html a page (diagnose).")
+    ] = Output.auto
     as_json: Annotated[bool, typer.Option("--json", help="The same as -o json.")] = False
     root: Annotated[str, typer.Option(
         envvar="HOTPLUGCTL_ROOT", metavar="PATH",
@@ -89,6 +94,10 @@ def verb(function: Callable[..., Exit]) -> Callable[..., int]:
     def run(*args: Any, **kwargs: Any) -> int:
         del kwargs["version"]  # eager: it has ended the run
         chosen = Common(**{f.name: kwargs.pop(f.name) for f in fields(Common)})
+        if chosen.form is Output.html and function.__name__ != HAS_PAGE:
+            raise HotplugError(
+                "-o html is of diagnose only", why="a page shows one case",
+                hint=f"hotplugctl {HAS_PAGE} -o html > case.html", exit=Exit.USAGE)
         return int(function(chosen, *args, **kwargs))
 
     parameters = [*own, *common, _VERSION]

@@ -62,7 +62,8 @@ def machine(
         host=seen.host.name, kernel=kernel.release(seen.host), devices=tuple(found),
         slots=tuple(_with_room(seen, slot) for slot in seen.slots) if rooms or close else seen.slots,
         ports=seen.ports, modules=kernel.modules(seen.host) if close else NOT_ASKED,
-        taken_at=iso_time(seen.host.now()), gaps=tuple(gaps),
+        taken_at=iso_time(seen.host.now()), uptime=kernel.uptime(seen.host) if close else NOT_ASKED,
+        gaps=tuple(gaps),
     )
 
 

@@ -24,8 +24,10 @@ from . import history, instances, tree
 from .counts import surroundings_of
 from .findings import HELD_EXPLAINS, Bound, Judged, is_fault, judge_place, missing_rung
 from .rank import TOPMOST, Ranked, fold, root_of, worst
-from .report import collect_next, layer_states, timeline
+from .report import collect_next, layer_states
 from .subjects import Place, gather, log_gap, subject_of
+from .timeline import timeline
+from .topology import topology
 from .unexplained import unexplained
 from .walk import walk
 
@@ -76,23 +78,39 @@ def diagnose(
     shown = [e for e in examined if _shown(e, live=live)]
     first = _walked(examined, root)
     absent = [e.place.address or "" for e in examined if live and e.place.named and _nothing_there(e.place)]
+    ruled_out = tuple(out for e in examined for out in e.judged.ruled_out)
+    devices = tuple(_device_verdict(e, live=live) for e in shown)
+    told = timeline(lines, heard, rules, places, [one.finding for one in findings], ruled_out,
+                    _relevant(examined, grown), machine, KERNEL_LOG, live=live)
     return Diagnosis(
         verdict=verdict,
         root_cause=root.finding if root is not None else None,
-        devices=tuple(_device_verdict(e, live=live) for e in shown),
+        devices=devices,
         findings=tuple(one.finding for one in findings),
         layers=layer_states([one for e in examined for one in e.judged.ranked if is_fault(one)],
                             [proof for e in examined if not live or _looked_at(e) for proof in e.judged.fine],
                             pending, () if verdict == "healthy" else odd),
-        ruled_out=tuple(out for e in examined for out in e.judged.ruled_out),
+        ruled_out=ruled_out,
         unchecked=tuple(out for e in shown if e.place.probed for out in e.judged.unchecked),
-        timeline=timeline(heard, rules, places),
+        timeline=told.moments,
         collect_next=collect_next(
             machine, verdict, root.finding if root is not None else None, odd, live=live,
             profile=first.place.profile if first is not None else None, absent=absent,
         ),
         checks=walk(first.subject) if live and first is not None else (),
+        clocks=told.clocks,
+        timeline_left_out=told.left_out,
+        topology=topology(machine, grown, devices, root.finding if root is not None else None),
     )
+
+
+def _relevant(examined: Sequence[_Examined], grown: tree.Tree) -> frozenset[str]:
+    """The accelerators, whatever was named or has a finding or an open end, and the ports above them."""
+    places = [
+        e.place.address for e in examined
+        if e.place.accelerator or e.place.named or e.judged.ranked or (e.place.slot_name and e.judged.begun)
+    ]
+    return frozenset(one for place in places if place is not None for one in (place, *grown.above(place)))
 
 
 def _walked(examined: Sequence[_Examined], root: Ranked | None) -> _Examined | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 MOST_TEXT = 2000        # characters
 
 
-def excerpt(text: str) -> str:
-    """The text, cut to 2,000 characters with a mark that says how much was left out."""
-    left = len(text) - MOST_TEXT
-    return text if left <= 0 else f"{text[:MOST_TEXT]} ... ({left:,} characters left out)"
+def excerpt(text: str, most: int = MOST_TEXT) -> str:
+    """The text, cut to `most` characters with a mark that says how much was left out."""
+    left = len(text) - most
+    return text if left <= 0 else f"{text[:most]} ... ({left:,} characters left out)"

@@ -1,17 +1,14 @@
-"""The parts of a Diagnosis that are told rather than decided: layers, timeline, what to collect next. Pure."""
+"""The parts of a Diagnosis that are told rather than decided: layers, what to collect next. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from ..model import Finding, Layer, LayerState, LogLine, Machine, Moment, Profile, Rule
-from ..rules.hearing import Hit, patterns_of
+from ..model import Finding, Layer, LayerState, LogLine, Machine, Profile, Rule
 from .excerpt import excerpt
 from .rank import Ranked
-from .subjects import Place
 
-_MOST_MOMENTS = 200
 # A rule of root cause `none` proves its layer ok; its id begins with the layer's abbreviation.
 _PREFIX = {"hw": Layer.HARDWARE, "drv": Layer.DRIVER, "rt": Layer.RUNTIME, "app": Layer.APPLICATION}
 # Who writes a line tells its layer: the PCI core, a kernel driver, a program, or a vendor's runtime.
@@ -63,26 +60,6 @@ def _not_understood(lines: Sequence[LogLine]) -> str:
     count = "a failure line" if len(lines) == 1 else f"{len(lines)} failure lines"
     first = excerpt(lines[0].text.strip())
     return f"{count} that no rule understands{'' if len(lines) == 1 else ', the first'}: {first}"
-
-
-def timeline(heard: Mapping[str, Sequence[Hit]], rules: Sequence[Rule], places: Sequence[Place]) -> tuple[Moment, ...]:
-    """The lines that some rule knows, in their order, with what they mean and whom they are about."""
-    meaning: dict[str, str] = {}
-    for rule in rules:
-        for pattern in patterns_of({key: value for key, value in rule.when.items() if key != "unless"}):
-            meaning.setdefault(pattern, rule.cause)
-    owner = {
-        hit.order: place.address
-        for place in places for hits in place.heard.values() for hit in hits
-    }
-    moments: dict[int, Moment] = {}
-    for pattern, means in meaning.items():          # the rules' order: the first to know a line says what it means
-        for hit in heard.get(pattern, ()):
-            line = hit.line
-            moments.setdefault(hit.order, Moment(
-                line.time, line.monotonic, line.source, line.line, excerpt(line.text), owner.get(hit.order), means
-            ))
-    return tuple(moments[order] for order in sorted(moments))[:_MOST_MOMENTS]
 
 
 def collect_next(

@@ -33,7 +33,7 @@ from .device import (
     Window,
     unseen,
 )
-from .findings import Check, DeviceVerdict, Diagnosis, Evidence, Finding, LayerState, Moment, RuledOut
+from .findings import Check, Clock, DeviceVerdict, Diagnosis, Evidence, Finding, LayerState, Moment, RuledOut, Spot
 from .machine import Gap, Hotplug, LogLine, Machine, Slot, Standing
 from .plan import Accelerator, Blocker, Done, Placement, Plan, PlanDevice, SafeToPull, Step, Work
 from .rules import AttributeIs, BarNeed, Handshake, LogFile, Match, Profile, Quiesce, RootCause, Rule, Tool
@@ -53,6 +53,7 @@ __all__ = [
     "Change",
     "ChangeKind",
     "Check",
+    "Clock",
     "Device",
     "DeviceVerdict",
     "Diagnosis",
@@ -95,6 +96,7 @@ __all__ = [
     "Severity",
     "Slot",
     "SlotControl",
+    "Spot",
     "Standing",
     "State",
     "Step",

@@ -80,7 +80,12 @@ class RuledOut:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A line of the timeline."""
+    """A line of the timeline.
+
+    `time` and `monotonic` are the line's own, else what its clock tells. `after`: seconds from the first line that
+    matters on its clock; None = the line has no time, and stands where its source has it. `root_cause`: what the line
+    can mean (`meaning` in words), None where it is harmless. `proof`: a finding is proved by it.
+    """
 
     time: str | None
     monotonic: float | None
@@ -89,6 +94,43 @@ class Moment:
     text: str
     device: str | None
     meaning: str
+    clock: int = 0
+    after: float | None = None
+    root_cause: str | None = None
+    proof: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Sources whose lines stand in one order: `because` says by what, or why nothing else is on it.
+
+    `start`: when its first line that matters was written; `exact`: give or take so many seconds between sources.
+    """
+
+    number: int
+    sources: tuple[str, ...]
+    start: str | None
+    because: tuple[str, ...]
+    exact: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spot:
+    """A port, card or empty slot of the topology. `under`: the address of the port above it, None = the top.
+
+    `on_path`: on the way from the root down to what is at fault; `link` in words; `state` the card's, or of a slot
+    whether it is empty.
+    """
+
+    address: str | None
+    kind: str
+    name: str | None = None
+    slot: str | None = None
+    under: str | None = None
+    link: str | None = None
+    state: str | None = None
+    verdict: str | None = None
+    on_path: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,3 +147,6 @@ class Diagnosis:
     timeline: tuple[Moment, ...]
     collect_next: tuple[str, ...]
     checks: tuple[Check, ...] = ()
+    clocks: tuple[Clock, ...] = ()
+    timeline_left_out: int = 0
+    topology: tuple[Spot, ...] = ()

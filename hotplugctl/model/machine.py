@@ -70,7 +70,10 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """All that is known of a machine at one moment. `taken_at` is ISO 8601 with milliseconds, UTC."""
+    """All that is known of a machine at one moment. `taken_at` is ISO 8601 with milliseconds, UTC.
+
+    `uptime`: seconds since boot at that moment.
+    """
 
     host: str
     kernel: Maybe[str] = NOT_ASKED
@@ -80,6 +83,7 @@ class Machine:
     logs: tuple[LogLine, ...] = ()
     modules: Maybe[frozenset[str]] = NOT_ASKED
     taken_at: str = ""
+    uptime: Maybe[float] = NOT_ASKED
     gaps: tuple[Gap, ...] = ()
 
 

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..diagnose.excerpt import excerpt
 from ..diagnose.explain import Explanation
-from ..model import Diagnosis, Evidence, Finding, Gap, Severity, State
+from ..model import Diagnosis, Evidence, Finding, Gap, Moment, Severity, State
 from .tables import Column, Row, Table
 
 _PAGE = (Column(""), Column("", wraps=True, least=20))
 _EVIDENCE_SHOWN = 8
+_MOMENTS_SHOWN = 30
+_TEXT_SHOWN = 160       # characters
+# `*` marks what a finding rests on.
+_MOMENT = (
+    Column("", marked=True), Column("AFTER", right=True), Column("TIME", 3), Column("BOOT", 4), Column("DEVICE", 2),
+    Column("LINE", 1), Column("TEXT", wraps=True, least=30), Column("MEANS", 1, wraps=True, least=24),
+)
 # How a check is coloured; the word says it too.
 _STATES = {"ok": State.READY, "fault": Severity.ERROR, "unknown": None}
 
@@ -26,9 +34,16 @@ def pages(found: Diagnosis, gaps: Sequence[Gap] = ()) -> list[Table]:
     columns = (
         Column("CHECK" if steps else "LAYER"), Column("STATE", marked=True), Column("BECAUSE", wraps=True, least=16))
     shown.append(Table(columns, tuple(rows)))
+    shown += timelines(found)
     if gaps:
         shown.append(Table(_PAGE, (), tuple(f"could not use {gap.path}: {gap.reason}" for gap in gaps)))
     return shown
+
+
+def brief(found: Diagnosis) -> list[Table]:
+    """What goes into a ticket as text: the verdict with its proof, the layers."""
+    rows = tuple(Row((one.layer.value, one.state, one.because)) for one in found.layers)
+    return [_verdict(found), Table((Column("LAYER"), Column("STATE"), Column("BECAUSE")), rows)]
 
 
 def _verdict(found: Diagnosis) -> Table:
@@ -56,6 +71,48 @@ def _finding_rows(cause: Finding, found: Diagnosis) -> list[Row]:
     rows += [Row(("not", f"{out.root_cause}: {out.because}")) for out in ruled_out[:4]]
     rows.append(Row(("do", f"[{cause.repair}] {cause.action}")))
     return rows
+
+
+def timelines(found: Diagnosis) -> list[Table]:
+    """The lines that matter, a table for each clock; a meaning is said once for the lines that follow each other."""
+    root = found.root_cause.address if found.root_cause is not None else None
+    weighty = sorted(found.timeline, key=lambda moment: (not moment.proof, moment.device != root))
+    kept = {id(moment) for moment in weighty[:_MOMENTS_SHOWN]}
+    left = len(found.timeline) - len(kept) + found.timeline_left_out
+    pages = []
+    for clock in found.clocks:
+        rows, said_last = [], ""
+        for moment in found.timeline:
+            if moment.clock != clock.number or id(moment) not in kept:
+                continue
+            where = f"{moment.source}:{moment.line}" if moment.line is not None else moment.source
+            meaning = moment.meaning if moment.meaning != said_last else '"'
+            said_last = moment.meaning
+            rows.append(Row(
+                ("*" if moment.proof else " ", after(moment), moment.time, boot(moment), moment.device, where,
+                 excerpt(moment.text, _TEXT_SHOWN), meaning), Severity.ERROR if moment.proof else None))
+        # A clock that tells no time of day, or no seconds since boot, needs no column for it.
+        empty = [at for at in (2, 3) if not any(row.cells[at] for row in rows)]
+        if rows:
+            title = f"TIMELINE of {', '.join(clock.sources)}" + (f", from {clock.start} on" if clock.start else "")
+            pages.append(Table(
+                tuple(column for at, column in enumerate(_MOMENT) if at not in empty),
+                tuple(Row(tuple(c for at, c in enumerate(row.cells) if at not in empty), row.mark) for row in rows),
+                (), title))
+            pages.append(Table(_PAGE, (), tuple(clock.because)))
+    if left and pages:
+        pages.append(Table(_PAGE, (), (f"{left} more lines of the timeline: -o json",)))
+    return [page for page in pages if page.rows or page.notes]
+
+
+def after(moment: Moment) -> str:
+    """How long after the first line that matters, as precisely as a person compares."""
+    return f"+{moment.after:.3f} s" if moment.after is not None else "?"
+
+
+def boot(moment: Moment) -> str | None:
+    """Seconds since boot as the kernel writes them."""
+    return f"[{moment.monotonic:11.6f}]" if moment.monotonic is not None else None
 
 
 def _others(others: Sequence[Finding]) -> Table:

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from ..host import Host
@@ -67,6 +68,7 @@ FORMS: tuple[tuple[str, re.Pattern[str], Callable[[str], bool]], ...] = (
     ("stamped", _STAMPED, lambda c: c == "[" or c.isdigit()),
 )
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _QUOTED = re.compile(r"^(?:> ?)+")        # a log out of a mail
 _ESCAPED = re.compile(r"(?:\\x[0-9a-fA-F]{2})+")
@@ -252,10 +254,20 @@ def _from_json(records: list[Mapping[str, Any]], source: str) -> LogText:
             stamp = usec / 1e6 if usec is not None else None
         priority = _number(record.get("pri", record.get("PRIORITY")))
         for part in text.split("\n"):
-            line = located(LogLine(source, number, part, stamp, None, int(priority) & 7 if priority else None))
+            line = located(
+                LogLine(source, number, part, stamp, _of_epoch(record), int(priority) & 7 if priority else None))
             device = record.get("_KERNEL_DEVICE")
             lines.append(_about(line, f"DEVICE={device}") if isinstance(device, str) else line)
     return LogText(tuple(lines), tuple(hosts), len(lines))
+
+
+def _of_epoch(record: Mapping[str, Any]) -> str | None:
+    """When the journal says that a record was written, in UTC."""
+    usec = _number(record.get("_SOURCE_REALTIME_TIMESTAMP", record.get("__REALTIME_TIMESTAMP")))
+    try:
+        return None if usec is None else (_EPOCH + timedelta(microseconds=usec)).isoformat(timespec="microseconds")
+    except OverflowError:
+        return None
 
 
 def _word(value: Any) -> str:
