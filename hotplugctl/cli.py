@@ -267,6 +267,8 @@ def diagnose(
                 from . import capture as capturing
 
                 show.hint(common, capturing.save(seen, capture))
+    for said in found.scanned:
+        show.detail(common, said)
     show.value(common, "diagnosis", found.diagnosis, lambda: verdicts.pages(found.diagnosis, found.machine.gaps),
                found.machine)
     return case.exit_code(found.diagnosis, worst)

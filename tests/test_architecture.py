@@ -16,7 +16,8 @@ PURE: dict[str, set[str]] = {
     "model": set(), "errors": set(), "lifecycle": set(), "notes": set(), "select": set(),
     "readers/header.py": set(), "readers/registers.py": set(), "readers/capabilities.py": {"readers"},
     "readers/uevent_filter.py": set(),
-    "rules/judge.py": {"rules"}, "rules/facts.py": {"rules"}, "diagnose": {"diagnose", "rules"},
+    "rules/judge.py": {"rules"}, "rules/facts.py": {"rules"}, "rules/weaken.py": set(),
+    "diagnose": {"diagnose", "rules"},
     "watch/moves.py": set(), "watch/signs.py": {"watch"}, "watch/ending.py": {"watch", "select"},
     "output/documents.py": {"output", ""}, "output/changes.py": {"output"}, "output/live.py": {"output"},
     "output/tables.py": {"output"}, "output/views.py": {"output", "lifecycle"},
@@ -25,7 +26,8 @@ SYSTEM = {"os", "time", "subprocess", "socket", "fcntl", "shutil", "signal"}
 # Who may touch the system, and with what, beside host/.
 MAY_TOUCH: dict[str, set[str]] = {
     "records.py": {"os", "fcntl"}, "config.py": {"os"}, "rules/load.py": {"open"},
-    "rules/shapes.py": {"open"}, "expectation.py": {"os"}, "readers/archives.py": {"os", "open"},
+    "rules/shapes.py": {"open"}, "expectation.py": {"os"}, "readers/archives.py": {"os"},
+    "readers/streams.py": {"os", "open"},
     "show.py": {"os"}, "__main__.py": {"os", "signal"}, "listener.py": {"time"},
     "readers/uevents.py": {"socket", "time"}, "readers/uevent_filter.py": set(),
     "watch/live.py": {"time"}, "watch/run.py": {"open"},
@@ -33,7 +35,9 @@ MAY_TOUCH: dict[str, set[str]] = {
     "plugs/kafka.py": {"time"}, "plugs/courier.py": {"time"}, "plugs/delivery.py": {"time"},
     "plugs/lanes.py": {"time"}, "plugs/hooks.py": {"os", "shutil", "open"},
 }
-HEAVY = {"rich", "pyudev", "yaml", "tabulate", "pydantic", "confluent_kafka", "grpc", "ClusterShell"}
+HEAVY = {
+    "rich", "pyudev", "yaml", "tabulate", "pydantic", "confluent_kafka", "grpc", "ClusterShell", "hyperscan", "re2",
+}
 
 
 def name(path: Path) -> str:

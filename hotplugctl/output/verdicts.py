@@ -27,7 +27,8 @@ def pages(found: Diagnosis, gaps: Sequence[Gap] = ()) -> list[Table]:
         Column("CHECK" if steps else "LAYER"), Column("STATE", marked=True), Column("BECAUSE", wraps=True, least=16))
     shown.append(Table(columns, tuple(rows)))
     if gaps:
-        shown.append(Table(_PAGE, (), tuple(f"could not use {gap.path}: {gap.reason}" for gap in gaps)))
+        shown.append(Table(_PAGE, (), tuple(
+            f"could not use {'all of ' if gap.half else ''}{gap.path}: {gap.reason}" for gap in gaps)))
     return shown
 
 
