@@ -8,6 +8,8 @@ import json
 import lzma
 import random
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -295,3 +297,22 @@ def test_a_large_json_document_is_said_to_be_half_understood(
     half = evidence([str(path)], lambda _size: sieve, small=1000)
     assert "9" in {line.slot for line in half.logs}
     assert half.gaps[0].half
+
+
+SAID = """
+import sys
+from hotplugctl.__main__ import run
+run(["diagnose", "--verbose", "--from", sys.argv[1]])
+sys.stderr.write(" ".join(name for name in ("hyperscan", "re2", "hotplugctl.readers.scan") if name in sys.modules))
+"""
+
+
+def test_a_usual_log_loads_no_engine_and_a_large_one_says_how_much_was_needed(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text("\n".join(DAEMONS * 20))
+    usual = subprocess.run([sys.executable, "-c", SAID, path], capture_output=True, text=True, check=True)
+    assert usual.stderr == ""
+    path.write_text("\n".join(DAEMONS * 1000))
+    large = subprocess.run([sys.executable, "-c", SAID, path], capture_output=True, text=True, check=True)
+    assert re.match(rf"hotplugctl: {path}: 31,000 lines read, [\d,]+ of them needed \(\w+\)\n", large.stderr)
+    assert "hotplugctl.readers.scan" in large.stderr

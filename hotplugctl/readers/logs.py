@@ -226,8 +226,12 @@ def _json_document(text: str) -> list[Mapping[str, Any]] | None:
         whole = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    inner = whole.get("dmesg", [whole])
+    inner = whole.get("dmesg", [whole] if _has_message(whole) else None)
     return [record for record in inner if isinstance(record, dict)] if isinstance(inner, list) else None
+
+
+def _has_message(record: Mapping[str, Any]) -> bool:
+    return "MESSAGE" in record or "msg" in record
 
 
 def _json_line(raw: str) -> Mapping[str, Any] | None:
@@ -236,7 +240,7 @@ def _json_line(raw: str) -> Mapping[str, Any] | None:
         record = json.loads(raw)
     except (ValueError, RecursionError):
         return None
-    return record if isinstance(record, dict) and ("MESSAGE" in record or "msg" in record) else None
+    return record if isinstance(record, dict) and _has_message(record) else None
 
 
 def _from_json(records: Iterable[tuple[int, Mapping[str, Any]]], source: str) -> tuple[list[LogLine], dict[str, None]]:
