@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from . import config, health, opened, probe, select
+from . import config, select
 from .diagnose import Explanation, diagnose, explain
 from .errors import Exit, HotplugError
-from .host import redact
 from .host.live import Live
-from .host.opening import DEMO, demo_path
-from .look import Look, iso_time
-from .model import Diagnosis, Gap, LogLine, Machine, Profile, Severity, Unknown
+from .model import Diagnosis, Gap, LogLine, Machine, Profile, Rule, Severity, Unknown, iso_time
 from .options import Common, duration
 from .readers import archives
 from .rules import load
 
+if TYPE_CHECKING:
+    from .look import Look
+    from .readers.scan import Sieve
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What was looked at, and what it means."""
+    """What was looked at, and what it means. `scanned` says how much of each large log was needed."""
 
     machine: Machine
     diagnosis: Diagnosis
+    scanned: tuple[str, ...] = ()
 
 
 def severity(text: str) -> Severity:
@@ -49,9 +52,13 @@ def from_machine(seen: Look, named: Sequence[str], filters: select.Filters, sinc
     machine = _whole(seen)
     chosen = _chosen(machine, named, filters)
     if seen.host.live:
+        from . import health
+
         machine = health.shaken(seen, machine, chosen.devices)
     machine = replace(machine, logs=_recent(machine.logs, since))
-    return _diagnosed(machine, seen.profiles, _names(chosen) if named or filters != select.Filters() else (), live=True)
+    rules = load.rules(config.authored("rules.d"))
+    wanted = _names(chosen) if named or filters != select.Filters() else ()
+    return _diagnosed(machine, rules, seen.profiles, wanted, live=True)
 
 
 def from_files(
@@ -59,7 +66,8 @@ def from_files(
 ) -> Case:
     """Diagnose what people sent; all files together are one case."""
     settings = config.settings(common.config)
-    found = archives.evidence([demo_path() if path == DEMO else path for path in paths])
+    rules = load.rules(config.authored("rules.d"))
+    found = archives.evidence([_file(path) for path in paths], lambda size: _sieve(rules, size))
     profiles: tuple[Profile, ...] = load.profiles(config.authored("vendors.d"))
     machine = Machine(
         host=found.hosts[0] if found.hosts else "unknown", devices=found.devices, ports=found.ports,
@@ -67,13 +75,32 @@ def from_files(
     )
     machine = _redacted(machine, found.hosts) if common.redact else machine
     for path in found.bundles:
+        from . import opened
+
         seen = opened.look_at(path, settings, redact=common.redact)
         profiles = tuple(seen.profiles)
         machine = _joined(_whole(seen), machine)
     select.check_filters(filters, {profile.id: profile.name for profile in profiles})
     machine = replace(machine, logs=_recent(machine.logs, since))
     wanted = _names(_chosen(machine, named, filters)) if named or filters != select.Filters() else ()
-    return _diagnosed(machine, profiles, wanted, live=bool(found.bundles))
+    return replace(_diagnosed(machine, rules, profiles, wanted, live=bool(found.bundles)), scanned=found.scanned)
+
+
+def _file(path: str) -> str:
+    """Where a file that was named lies; `demo` is the captured machine that ships."""
+    if path != "demo":
+        return path
+    from .host.opening import demo_path
+
+    return demo_path()
+
+
+def _sieve(rules: Sequence[Rule], size: int) -> Sieve | None:
+    """What a large log is scanned for: all that the rules in force and the reasoning read of a line."""
+    from .diagnose import needs
+    from .readers import scan
+
+    return scan.sieve(needs.patterns(rules), needs.FOLLOWED, size)
 
 
 def _chosen(machine: Machine, named: Sequence[str], filters: select.Filters) -> select.Chosen:
@@ -89,6 +116,8 @@ def _chosen(machine: Machine, named: Sequence[str], filters: select.Filters) -> 
 
 def _redacted(machine: Machine, hosts: Sequence[str]) -> Machine:
     """What came as text, with aliases; good for this run, since a file brings no machine id to derive them from."""
+    from .host import redact
+
     redactor = redact.redactor_for_texts((machine.host, *hosts))
     devices = tuple(
         replace(d, serial=redactor.attribute("serial_number", d.serial)) if isinstance(d.serial, str) else d
@@ -98,7 +127,8 @@ def _redacted(machine: Machine, hosts: Sequence[str]) -> Machine:
         machine, host=redactor.host(machine.host), devices=devices,
         logs=tuple(
             replace(line, text=redactor.text(line.text), source=redactor.text(line.source)) for line in machine.logs),
-        gaps=tuple(Gap(redactor.text(gap.path), redactor.text(gap.reason)) for gap in machine.gaps),
+        gaps=tuple(
+            replace(gap, path=redactor.text(gap.path), reason=redactor.text(gap.reason)) for gap in machine.gaps),
     )
 
 
@@ -109,6 +139,8 @@ def explanation(name: str) -> Explanation:
 
 def _whole(seen: Look) -> Machine:
     """All that can be seen of a machine, its kernel log included."""
+    from . import probe
+
     machine = probe.machine(seen, close=True)
     log = seen.kernel_log
     gaps = (Gap("kernel log", log.why),) if isinstance(log, Unknown) else ()
@@ -138,7 +170,8 @@ def _recent(lines: tuple[LogLine, ...], since: str | None) -> tuple[LogLine, ...
     return tuple(line for line in lines if line.monotonic is None or line.monotonic >= start)
 
 
-def _diagnosed(machine: Machine, profiles: Sequence[Profile], named: tuple[str, ...], *, live: bool) -> Case:
-    rules = load.rules(config.authored("rules.d"))
+def _diagnosed(
+    machine: Machine, rules: Sequence[Rule], profiles: Sequence[Profile], named: tuple[str, ...], *, live: bool
+) -> Case:
     found = diagnose(machine, rules, load.taxonomy(), profiles, named=named, live=live)
     return Case(machine, found)

@@ -225,13 +225,18 @@ def drain(
     status: Annotated[bool, typer.Option("--status", help="Drains in progress.")] = False,
     vendor: Vendor = None, state: StateIs = None, slot: SlotIs = None, numa: Numa = None, label: Label = None,
 ) -> Exit:
-    """Take a device out of service without losing work (not there yet)."""
-    raise _not_yet("drain", "hotplugctl probe DEVICE, which shows who holds it")
+    """Take a device out of service without losing work, and back."""
+    from . import select
+    from .drain import command
+    from .drain.site import Wish
 
-
-def _not_yet(name: str, hint: str) -> HotplugError:
-    return HotplugError(f"{name} is not there yet", why="this version has list, probe, watch and diagnose", hint=hint,
-                        exit=Exit.USAGE)
+    filters = select.Filters(vendor or (), state or (), slot or (), numa or (), label or ())
+    order = command.Order(
+        Wish(goal="power" if power_off or replace else "remove" if remove else "unbind", replace=replace,
+             timeout_s=duration(timeout, "--timeout") if timeout else None, grace_s=duration(grace, "--grace"),
+             stop_holders=stop_holders, scheduler=scheduler, scope=scope, group=group, reason=reason or ""),
+        tuple(devices or ()), filters, dry_run=dry_run, yes=yes, undo=undo, status=status)
+    return command.carry_out(common, order, lambda: _look(common, filters))
 
 
 @app.command(epilog=_epilog("hotplugctl diagnose slot:3", "hotplugctl diagnose --from dmesg.txt --from lspci.txt"))
@@ -270,6 +275,8 @@ def diagnose(
                 from . import capture as capturing
 
                 show.hint(common, capturing.save(seen, capture))
+    for said in found.scanned:
+        show.detail(common, said)
     if common.form is Output.html:
         from . import retold
         from .output import html

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -97,9 +96,3 @@ def profile_for(profiles: Sequence[Profile], function: pci.Function) -> Profile 
     """The first profile that covers the function; generic ones (any driver) come last."""
     ids = (function.vendor_id, function.device_id, function.class_)
     return next((p for p in sorted(profiles, key=lambda p: p.any_driver) if p.match.covers(*ids)), None)
-
-
-def iso_time(seconds: float) -> str:
-    """Seconds since the epoch as ISO 8601 with milliseconds, UTC."""
-    at = datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc)
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -12,7 +12,7 @@ from typing import Any
 from . import config, records, rooms
 from .errors import Exit, HotplugError
 from .lifecycle import Facts, HealthRecord, enumerated_at, kernel_says, lost_bar_sizes, port_says, stand
-from .look import UNPROFILED, Look, iso_time, profile_for
+from .look import UNPROFILED, Look, profile_for
 from .model import (
     NOT_ASKED,
     Bar,
@@ -30,6 +30,7 @@ from .model import (
     Slot,
     State,
     Unknown,
+    iso_time,
 )
 from .notes import notes
 from .readers import capabilities as config_space

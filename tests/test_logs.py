@@ -180,3 +180,25 @@ def test_a_year_that_no_clock_knows_is_no_time_to_compare(year: str) -> None:
     (line,) = read_log(f"{year}-01-01T00:00:00 node kernel: {FAULT}", "log")
     seconds(line)
     assert line.text == FAULT
+
+
+@pytest.mark.parametrize(("claim", "text"), [
+    ("JSON among other lines", f"hello\n{json.dumps({'MESSAGE': FAULT})}\nbye"),
+    ("indented JSON", f"  {json.dumps({'msg': FAULT})}"),
+    ("JSON around a line of a log", json.dumps({"msg": f"[ 2211.118240] {FAULT}"})),
+    ("indented", f"[ 1.0] a\n   [ 2211.118240] {FAULT}"),
+    ("sequences of a terminal", f"[ 2211.118240] pcieport \x1b[1;31m{FAULT[9:20]}\x1b]0;t\x07{FAULT[20:]}\x1b[K"),
+    ("zeros after a crash", f"{chr(0) * 30}[ 2211.118240] {FAULT}"),
+    ("a serial console", f"[ 2211.118240] {FAULT}\r\r\n"),
+])
+def test_a_line_is_found_whatever_surrounds_it(claim: str, text: str) -> None:
+    assert FAULT in [line.text for line in read_log(text, "log") if line.slot == "9"], claim
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-8-sig"])
+def test_an_encoding_is_told_by_its_mark_or_its_zeros(encoding: str) -> None:
+    assert [line.text for line in read_log(f"[ 2211.118240] {FAULT}\n".encode(encoding), "log")] == [FAULT]
+
+
+def test_json_without_a_message_is_kept_as_it_is() -> None:
+    assert [line.text for line in read_log('{"log": "boom"}', "log")] == ['{"log": "boom"}']

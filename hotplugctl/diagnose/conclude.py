@@ -23,6 +23,7 @@ from ..rules.judge import Subject
 from . import history, instances, tree
 from .counts import surroundings_of
 from .findings import HELD_EXPLAINS, Bound, Judged, is_fault, judge_place, missing_rung
+from .order import in_order
 from .rank import TOPMOST, Ranked, fold, root_of, worst
 from .report import collect_next, layer_states
 from .subjects import Place, gather, log_gap, subject_of
@@ -53,7 +54,7 @@ def diagnose(
     `named`: addresses, or `slot:NAME`, to look at; empty = all. `live`: the machine was probed (live or a bundle), so
     that its facts are of one moment; else it is an archive whose lines and listings are all there is.
     """
-    lines = instances.settle(machine.logs)
+    lines = instances.settle(machine.logs if live else in_order(machine.logs))
     grown = tree.grow(machine.devices, machine.ports, machine.slots, lines)
     if live:
         lines = history.current(lines, machine, grown, named, KERNEL_LOG)

@@ -9,29 +9,30 @@ from ..model import LogLine, Machine
 from ..rules.facts import NO_COUNT, NO_LIST, Surroundings
 
 # What `nvidia-smi -L`, its table, `npu-smi info -m` and `rocm-smi --showid` print for each card.
-_LISTED = re.compile(
+LISTED = re.compile(
     r"^GPU (?P<nvidia>\d+): \S|^\|\s+(?P<table>\d+)\s+\S.*\| [0-9A-F]{8}:"
     r"|^GPU\[(?P<amd>\d+)\]\s*: |^NPU ID\s*: (?P<npu>\d+)"
 )
-_NO_CARD = re.compile(r"^No devices were found")
+NO_CARD = re.compile(r"^No devices were found")
 _COMMAND = re.compile(r"^\$ (?P<command>.*)")
-# A node's allocatable devices; what a pod asks for looks the same and is not meant.
-_ALLOCATABLE = re.compile(r"\b[Aa]llocatable\b")
+# A node's allocatable devices; what a pod asks for looks the same and is not meant. So many lines below it may be its.
+ALLOCATABLE_LINES = 100
+ALLOCATABLE = re.compile(r"\b[Aa]llocatable\b")
 _SECTION = re.compile(r"^[A-Z][\w ]+:")
 _RESOURCE = re.compile(
     r"(?:nvidia\\?\.com/gpu|huawei\\?\.com/Ascend\w+|amd\\?\.com/gpu|habana\\?\.ai/gaudi)\"?[:=]\s*\"?(?P<count>\d{1,3})\b"
 )
 _BARE = re.compile(r"^\s*(?P<count>\d{1,3})\s*$")
-_DEVICE_COUNT = re.compile(r"device_count\(\)\s*(?:->|=|:)?\s*(?P<count>\d{1,3})\b")
-_MASKED = re.compile(r"VISIBLE_DEVICES=\S")
+DEVICE_COUNT = re.compile(r"device_count\(\)\s*(?:->|=|:)?\s*(?P<count>\d{1,3})\b")
+MASKED = re.compile(r"VISIBLE_DEVICES=\S")
 
 
 def surroundings_of(machine: Machine, lines: Sequence[LogLine]) -> Surroundings:
     """Modules and counts of the machine."""
     listed: set[str] = set()
-    nobody = any(_NO_CARD.match(line.text) for line in lines)
+    nobody = any(NO_CARD.match(line.text) for line in lines)
     for line in lines:
-        card = _LISTED.match(line.text)
+        card = LISTED.match(line.text)
         if card is not None:
             listed.add(next(group for group in card.groups() if group is not None))
     advertised = _advertised(lines)
@@ -44,16 +45,21 @@ def surroundings_of(machine: Machine, lines: Sequence[LogLine]) -> Surroundings:
 
 def _advertised(lines: Sequence[LogLine]) -> int | None:
     """The last count of what a node or program has to give. A program whose devices are masked counts for nothing."""
-    masked = any(_MASKED.search(line.text) for line in lines)
-    found, about = None, ""
+    masked = any(MASKED.search(line.text) for line in lines)
+    found, about = None, LogLine("", 0, "")
     for line in lines:
         text = line.text
         heading = _COMMAND.match(text) or _SECTION.match(text)
         if heading is not None:
-            about = text
+            about = line
         count = _RESOURCE.search(text) or _BARE.match(text)
-        if count is None or not _ALLOCATABLE.search(f"{about} {text}"):
-            count = None if masked else _DEVICE_COUNT.search(text)
+        if count is None or not ALLOCATABLE.search(f"{_said_above(about, line)} {text}"):
+            count = None if masked else DEVICE_COUNT.search(text)
         if count is not None:
             found = int(count["count"])
     return found
+
+
+def _said_above(heading: LogLine, line: LogLine) -> str:
+    near = heading.source == line.source and line.line - heading.line <= ALLOCATABLE_LINES
+    return heading.text if near else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -28,6 +27,8 @@ def explain(name: str, rules: Sequence[Rule], taxonomy: Mapping[str, RootCause])
     rule = next((rule for rule in rules if rule.id == name), None)
     if rule is not None:
         return Explanation(taxonomy[rule.root_cause], (rule,))
+    import difflib
+
     near = difflib.get_close_matches(name, [*taxonomy, *(rule.id for rule in rules)], n=3, cutoff=0.5)
     raise HotplugError(
         f"no rule and no root cause named {name}", why=f"near: {', '.join(near)}" if near else "",

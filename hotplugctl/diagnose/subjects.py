@@ -65,6 +65,7 @@ class Place:
     guessed: frozenset[str] = frozenset()   # ports that nothing but time ties to it
     whole: bool = False         # stands for the machine: what concerns no single card is judged here
     heard: dict[str, list[Hit]] = field(default_factory=dict)
+    unowned: Mapping[str, Sequence[Hit]] = field(default_factory=dict)      # heard, and about nobody
 
     @property
     def accelerator(self) -> bool:
@@ -123,11 +124,14 @@ def gather(
         _complete(place, machine, tree, profiles, about.get(place.address or "", ()), live=live)
         place.named = place.address in named or (place.slot_name is not None and f"slot:{place.slot_name}" in named)
     everyone = Place(None)
+    unowned: dict[str, list[Hit]] = {}
     adopt = _adopter(places, {address for hits in heard.values() for hit in hits for address in owners[hit.order]})
     for pattern, hits in heard.items():
         for hit in hits:
             if not owners[hit.order] and _ELSEWHERE.match(hit.line.text):
                 continue
+            if not owners[hit.order]:
+                unowned.setdefault(pattern, []).append(hit)
             own = owners[hit.order] or adopt(hit.line)
             to_all = _OF_ALL.match(hit.line.text) is not None
             for target in [*places.values(), everyone] if to_all else [places[at] for at in own] or [everyone]:
@@ -136,6 +140,8 @@ def gather(
     stands_for_all = places[only[0]] if only else everyone
     stands_for_all.whole = True
     found = list(places.values())
+    for place in found:
+        place.unowned = unowned
     return [*found, everyone] if everyone.heard or everyone.whole else found
 
 
@@ -145,7 +151,7 @@ def subject_of(place: Place, surroundings: Surroundings, logs: Unknown | None) -
         address=place.address, slot_name=place.slot_name, device=place.device, port=place.port, slot=place.slot,
         profile=place.profile, surroundings=surroundings, named=place.named, bridge=place.bridge,
         enumerated=place.device is not None and place.device.address is not None, heard=place.heard, logs=logs,
-        guessed=place.guessed,
+        unowned=place.unowned, guessed=place.guessed,
     )
 
 

@@ -42,6 +42,7 @@ _CARD_SAYS: tuple[tuple[re.Pattern[str], frozenset[str]], ...] = (
 _CONTAINS = re.compile(r"DPC: (?:containment event|unmasked|ERR_|RP PIO)|AER: \S+ \S+ error message received")
 _FEELS = re.compile(r"AER: |PCIe Bus Error|device inaccessible|GPU has fallen off|error detected|I/O error")
 _SOON = 6.0     # seconds: a card's first line comes within a second of Link Up, a button adds five
+_NEAR = 12      # lines, where no clock tells
 _AT_ONCE = 1.0  # seconds between a port's containment and what its card says of it
 _Recent: TypeAlias = dict[tuple[str, str], tuple[float | None, int]]    # (way, port) -> when and where
 
@@ -130,15 +131,15 @@ def _watch(tree: Tree, lines: Sequence[LogLine]) -> None:
     """Tie a card to the slot whose event came just before, where the event is one that fits what the card says."""
     recent: _Recent = {}
     source = ""
-    for i, line in enumerate(lines):
+    for line in lines:
         if line.source != source:
             recent, source = {}, line.source
         if line.address is None:
             continue
         if _PORT.match(line.text):
-            _note(recent, line, i)
+            _note(recent, line)
         elif recent:
-            _match(tree, line, i, recent)
+            _match(tree, line, recent)
     _give_way(tree)
 
 
@@ -153,9 +154,9 @@ def _give_way(tree: Tree) -> None:
         ports -= plain
 
 
-def _note(recent: _Recent, line: LogLine, at: int) -> None:
+def _note(recent: _Recent, line: LogLine) -> None:
     """A port's line: from now on its card may come, or go; or what it said before no longer counts."""
-    port, when = line.address or "", (seconds(line), at)
+    port, when = line.address or "", (seconds(line), line.line)
     if _CONTAINS.search(line.text):
         recent["fails", port] = when
         return
@@ -167,12 +168,12 @@ def _note(recent: _Recent, line: LogLine, at: int) -> None:
     recent.update({(way, port): when for way in ways})
 
 
-def _match(tree: Tree, line: LogLine, at: int, recent: _Recent) -> None:
+def _match(tree: Tree, line: LogLine, recent: _Recent) -> None:
     """A card's line: the one port that just now spoke of such a thing is the one above it."""
     address = line.address or ""
     ways = next((ways for pattern, ways in _CARD_SAYS if pattern.search(line.text)), frozenset())
     if ways and not any(port in tree.port_slot for port in tree.above(address)):
-        port = _likely(tree, line, at, {key: when for key, when in recent.items() if key[0] in ways})
+        port = _likely(tree, line, {key: when for key, when in recent.items() if key[0] in ways})
         if port is not None:
             _tie(tree, address, port)
             if not _right_below(address, port) and port not in _by_number(tree, address):
@@ -186,13 +187,13 @@ def _match(tree: Tree, line: LogLine, at: int, recent: _Recent) -> None:
             _tie(tree, address, failing[0])
 
 
-def _likely(tree: Tree, line: LogLine, at: int, recent: _Recent) -> str | None:
+def _likely(tree: Tree, line: LogLine, recent: _Recent) -> str | None:
     """The one slot that the card can be in: below its port's bus number, inside its bus range, and just now active."""
     address, now = line.address or "", seconds(line)
     fitting = []
     for (_, port), (then, place) in recent.items():
         span = tree.buses.get(port)
-        soon = at - place <= 12 if now is None or then is None else _within(then, now, _SOON)
+        soon = line.line - place <= _NEAR if now is None or then is None else _within(then, now, _SOON)
         below = _domain(port) == _domain(address) and _bus(address) > _bus(port)
         if soon and below and (span is None or span[0] <= _bus(address) <= span[1]):
             fitting.append((_bus(port), place, port))

@@ -9,7 +9,7 @@ from ..model import LogLine
 from ..rules.hearing import Hit, seconds
 from .subjects import Place
 
-_FAILURE = re.compile(
+FAILURE = re.compile(
     r"\*ERROR\*|\[ERROR\]|\b(?:ERROR|CRITICAL|FATAL|Traceback|Xid|Oops|BUG)\b"
     r"|\b(?:fail(?:ed|ure|s)?|fatal|error|time(?:d )?[ -]?out|abort(?:ed)?|cannot|can't|unable to|refused|denied"
     r"|not responding|hung|lost|wedged|unusable|inaccessible|giving up)\b", re.IGNORECASE,
@@ -18,12 +18,12 @@ _FINE = re.compile(
     r"\b(?:no|0|without|clear(?:ed)?|recovered from) (?:\w+ )?(?:errors?|failures?|faults?)\b", re.IGNORECASE
 )
 # The kernel itself is in trouble; whether a card's driver is concerned the report's stack tells.
-_STUCK = (
+STUCK = (
     "blocked for more than", "soft lockup", "hard LOCKUP", "detected stall", "Oops: ", "BUG: ",
     "general protection fault",
 )
 _STACK = ("pciehp", "local_pci_probe", "pci_device_remove")     # frames that concern any card
-_REPORT = 60        # lines, and within seconds of its first
+REPORT = 60         # lines, and within seconds of its first
 _REPORT_TIME = 2.0
 _WARNING = 4        # syslog level; lines of a higher one are notices
 _KERNEL_PREFIX = re.compile(r"(?:pcieport|pci|NVRM|\[ascend\]|[a-z][\w-]* [0-9a-f]{4,8}:[0-9a-f]{2}:)")
@@ -45,11 +45,11 @@ def unexplained(
 
     def counts(line: LogLine, order: int) -> bool:
         text = line.text
-        if any(word in text for word in _STUCK):        # rules know such a line together with its stack only
+        if any(word in text for word in STUCK):        # rules know such a line together with its stack only
             return order > max(settled.values(), default=-1) and _names(lines, order, frames)
         # What it concerns is told faster than what it says.
         return order not in known and _concerns(line, order, settled) and bool(
-            _FAILURE.search(text) and not _FINE.search(text)
+            FAILURE.search(text) and not _FINE.search(text)
         )
 
     return tuple(
@@ -61,7 +61,7 @@ def unexplained(
 def _names(lines: Sequence[LogLine], at: int, frames: re.Pattern[str]) -> bool:
     """Does the report that begins there name one of the frames?"""
     start = seconds(lines[at])
-    for line in lines[at:at + _REPORT]:
+    for line in lines[at:at + REPORT]:
         now = seconds(line)
         if line.source != lines[at].source or (start is not None and now is not None and now - start > _REPORT_TIME):
             return False

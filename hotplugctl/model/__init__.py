@@ -34,7 +34,7 @@ from .device import (
     unseen,
 )
 from .findings import Check, Clock, DeviceVerdict, Diagnosis, Evidence, Finding, LayerState, Moment, RuledOut, Spot
-from .machine import Gap, Hotplug, LogLine, Machine, Slot, Standing
+from .machine import Gap, Hotplug, LogLine, Machine, Slot, Standing, iso_time
 from .plan import Accelerator, Blocker, Done, Placement, Plan, PlanDevice, SafeToPull, Step, Work
 from .rules import AttributeIs, BarNeed, Handshake, LogFile, Match, Profile, Quiesce, RootCause, Rule, Tool
 
@@ -110,6 +110,7 @@ __all__ = [
     "any_of",
     "bus_of",
     "device_of",
+    "iso_time",
     "negate",
     "parse_address",
     "unseen",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from dataclasses import dataclass
 
 from .answers import NOT_ASKED, Maybe
@@ -62,10 +63,11 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Evidence that could not be read, or only half."""
+    """Evidence that could not be read, or only `half`."""
 
     path: str
     reason: str
+    half: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,3 +98,9 @@ class Standing:
     held: Held | None
     missing: str | None
     sure: bool
+
+
+def iso_time(seconds: float) -> str:
+    """Seconds since the epoch as ISO 8601 with milliseconds, UTC."""
+    at = datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -36,7 +36,8 @@ def pages(found: Diagnosis, gaps: Sequence[Gap] = ()) -> list[Table]:
     shown.append(Table(columns, tuple(rows)))
     shown += timelines(found)
     if gaps:
-        shown.append(Table(_PAGE, (), tuple(f"could not use {gap.path}: {gap.reason}" for gap in gaps)))
+        shown.append(Table(_PAGE, (), tuple(
+            f"could not use {'all of ' if gap.half else ''}{gap.path}: {gap.reason}" for gap in gaps)))
     return shown
 
 

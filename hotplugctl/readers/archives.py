@@ -1,41 +1,35 @@
-"""What people send -> evidence: told apart by content, not by name. The only reader that opens files with plain open.
-
-The files are named by the user and lie outside any machine looked at, so no Host is asked for them. What comes out of a
-compressed file is bounded, in bytes and in how much larger than the file it may get.
-"""
+"""What people send -> evidence: told apart by content, not by name; a large log goes through a scan."""
 
 from __future__ import annotations
 
-import bz2
-import contextlib
-import errno
-import gzip
-import importlib
-import lzma
 import os
-import re
-import stat
-import zlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import IO, Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TYPE_CHECKING, TypeAlias
 
 from ..errors import Exit, HotplugError
 from ..model import Device, Gap, LogLine, Port
-from .logs import decode, parse_log
+from .encodings import decode, without_controls
+from .logs import LogText, parse_lines, parse_log
 from .lspci import looks_like_lspci, read_lspci
+from .streams import Torn, Unusable, as_utf8, kind_of, pieces
 
-MOST_BYTES = 256 << 20          # of text out of one file: a kernel log buffer of 16 MiB, sixteen times over
-MOST_RATIO = 1000               # gzip's own limit is 1032; log text reaches some 30
-RATIO_FROM = 16 << 20           # small files may be anything: twenty kilobytes of spaces are no bomb
-_CHUNK = 1 << 16         # what a damaged piece takes with it
-# Pipes that somebody was told to write to: `dmesg | ... --from -` and `--from <(dmesg)`. Any other may have no writer.
-_HANDED = re.compile(r"/dev/stdin|(?:/dev|/proc/self)/fd/(?P<number>\d{1,9})")
+if TYPE_CHECKING:
+    from .scan import Kept, Limits, Sieve
+
+SMALL = 2 << 20                 # bytes that are read as a whole, since a scan costs its start
+MOST_BYTES = 256 << 20          # read as a whole where nothing tells what is needed of it
+MOST_DOCUMENT = 16 << 20        # of JSON that is one object, which makes sense as a whole only
+MakeSieve: TypeAlias = "Callable[[int], Sieve | None]"
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Everything that the files hold, together one case. `bundles` are paths that `Host.open` reads."""
+    """Everything that the files hold, together one case. `bundles` are paths that `Host.open` reads.
+
+    `scanned` says of each large log how much of it was needed.
+    """
 
     logs: tuple[LogLine, ...] = ()
     devices: tuple[Device, ...] = ()
@@ -43,53 +37,49 @@ class Evidence:
     gaps: tuple[Gap, ...] = ()
     hosts: tuple[str, ...] = ()
     bundles: tuple[str, ...] = ()
+    scanned: tuple[str, ...] = ()
 
 
-def evidence(paths: Sequence[str]) -> Evidence:
+@dataclass
+class _Found:
+    """The evidence while it is gathered."""
+
+    logs: list[LogLine] = field(default_factory=list)
+    devices: dict[str | None, Device] = field(default_factory=dict)
+    ports: dict[str, Port] = field(default_factory=dict)
+    gaps: list[Gap] = field(default_factory=list)
+    hosts: dict[str, None] = field(default_factory=dict)
+    bundles: list[str] = field(default_factory=list)
+    scanned: list[str] = field(default_factory=list)
+    denied: int = 0
+
+
+def evidence(
+    paths: Sequence[str], sieve: MakeSieve | None = None, *, small: int = SMALL, limits: Limits | None = None
+) -> Evidence:
     """The files read, each for what it is; `-` is the standard input.
 
-    A file that cannot be used is a Gap beside the others. Raises HotplugError when none is left: unknown, or denied
-    where every one of them was refused for lack of permission.
+    `sieve` makes, for a log of so many bytes, what tells the lines of it that are needed; without it every line is.
+    A file that cannot be used, or only half, is a Gap beside the others. Raises HotplugError when none is left:
+    unknown, or denied where every one of them was refused for lack of permission.
     """
-    logs: list[LogLine] = []
-    devices: dict[str | None, Device] = {}
-    ports: dict[str, Port] = {}
-    gaps: list[Gap] = []
-    hosts: dict[str, None] = {}
-    bundles: list[str] = []
-    denied = 0
+    found = _Found()
     for path in ("/dev/stdin" if name == "-" else name for name in paths):
         try:
             if kind_of(path) == "bundle":
-                bundles.append(path)
-                continue
-            content = read_bounded(path)
+                found.bundles.append(path)
+            else:
+                _read(found, path, sieve, small, limits)
         except OSError as error:
-            denied += isinstance(error, PermissionError)
-            gaps.append(Gap(path, error.strerror or type(error).__name__))
-            continue
-        except _Unusable as error:
-            gaps.append(Gap(path, str(error)))
-            continue
-        text = decode(content)
-        if not text.strip():
-            gaps.append(Gap(path, "the file is empty"))
-            continue
-        source = os.path.basename(path)
-        if looks_like_lspci(text):
-            listing = read_lspci(text, source)
-            devices.update({device.address: device for device in listing.devices})
-            ports.update({port.address: port for port in listing.ports})
-            if not parse_log(text, source).kernel:
-                continue
-        read = parse_log(text, source)
-        logs.extend(read.lines)
-        hosts.update(dict.fromkeys(read.hosts))
-    if not logs and not devices and not ports and not bundles:
-        _nothing(paths, gaps, denied)
+            found.denied += isinstance(error, PermissionError)
+            found.gaps.append(Gap(path, error.strerror or type(error).__name__))
+        except Unusable as error:
+            found.gaps.append(Gap(path, str(error)))
+    if not found.logs and not found.devices and not found.ports and not found.bundles:
+        _nothing(paths, found.gaps, found.denied)
     return Evidence(
-        logs=tuple(logs), devices=tuple(devices.values()), ports=tuple(ports.values()), gaps=tuple(gaps),
-        hosts=tuple(hosts), bundles=tuple(bundles),
+        logs=tuple(found.logs), devices=tuple(found.devices.values()), ports=tuple(found.ports.values()),
+        gaps=tuple(found.gaps), hosts=tuple(found.hosts), bundles=tuple(found.bundles), scanned=tuple(found.scanned),
     )
 
 
@@ -105,112 +95,92 @@ def _nothing(paths: Sequence[str], gaps: Sequence[Gap], denied: int) -> None:
     )
 
 
-class _Unusable(Exception):  # noqa: N818 - not an error of the program, only of one file
-    """A file that is there and cannot be used; the sentence says why."""
+def _read(found: _Found, path: str, sieve: MakeSieve | None, small: int, limits: Limits | None) -> None:
+    """One file: a small one as a whole, a large one as far as it is needed. Raises OSError and Unusable."""
+    torn: list[Torn] = []
+    content = _until_torn(pieces(path), torn)
+    start: list[bytes] = []
+    size = 0
+    document = False
+    for piece in content:
+        document = _is_document(piece) if not start else document
+        start.append(piece)
+        size += len(piece)
+        if size > (max(small, MOST_DOCUMENT) if document else small):
+            break
+    if torn and not size:
+        raise torn[0]
+    large = size > (max(small, MOST_DOCUMENT) if document else small)
+    wanted = sieve(max(size, os.stat(path).st_size)) if large and sieve is not None else None
+    if wanted is None:
+        _whole(found, path, b"".join(_bounded(chain(start, content))))
+    else:
+        from .scan import LIMITS, keep
+
+        kept = keep(wanted, as_utf8(chain(start, content)), limits or LIMITS)
+        _needed(found, path, kept, wanted.engine)
+        if document:
+            found.gaps.append(Gap(path, "so large a JSON document was read line by line, without its times", half=True))
+    if torn:
+        found.gaps.append(Gap(path, f"{torn[0]}; what came before was read", half=True))
 
 
-class _Torn(_Unusable):
-    """What is compressed is damaged from here on."""
+def _is_document(start: bytes) -> bool:
+    """Is it one JSON object over many lines (`dmesg -J`), rather than an object a line?"""
+    first = start.lstrip().split(b"\n", 1)[0].rstrip()
+    return first.startswith(b"{") and not first.endswith(b"}")
 
 
-def kind_of(path: str) -> str:
-    """`bundle` for what Host.open reads (a directory or tar with a manifest), else `file`."""
-    mode = os.stat(path).st_mode
-    if stat.S_ISDIR(mode):
-        names = set(os.listdir(path))
-        if names & {"manifest.json", "sys", "proc", "sos_commands"}:
-            return "bundle"
-        raise _Unusable("the directory is neither a bundle nor a sosreport")
-    if stat.S_ISFIFO(mode):
-        if _HANDED.fullmatch(path):
-            return "file"       # what it holds can be read once only
-        raise _Unusable("a named pipe, to which nobody may write: hand it over with --from - < PIPE")
-    if not stat.S_ISREG(mode):
-        raise _Unusable("not a file")
-    with contextlib.suppress(_Torn), _opened(path) as stream:
-        if (_read(stream, 512) or b"")[257:262] == b"ustar":
-            return "bundle"
-    return "file"
-
-
-_MAGIC: tuple[tuple[bytes, str], ...] = (
-    (b"\x1f\x8b", "gzip"), (b"\xfd7zXZ\x00", "xz"), (b"BZh", "bzip2"), (b"\x28\xb5\x2f\xfd", "zstd"),
-)
-
-
-def _descriptor(path: str) -> int:
-    """The file, opened so that nothing waits: /proc/kmsg is regular by its mode, a file may be swapped for a pipe."""
-    handed = _HANDED.fullmatch(path)
-    if handed is not None and stat.S_ISFIFO(os.stat(path).st_mode):
-        return os.dup(int(handed["number"] or 0))       # opened anew, a named pipe would wait for another writer
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise _Unusable("not a file")
-    return descriptor
-
-
-def _read(stream: IO[bytes], size: int) -> bytes | None:
-    """A piece of a file; None where it has nothing now and would have us wait. Raises _Torn for damaged compression."""
+def _until_torn(content: Iterable[bytes], torn: list[Torn]) -> Iterator[bytes]:
+    """What comes before the damage, which goes to `torn`."""
     try:
-        return stream.read(size)
-    except (EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
-        raise _Torn(f"damaged: {error}") from error
-    except OSError as error:
-        if error.errno is not None:
-            raise
-        raise _Torn(f"damaged: {error}") from error         # gzip and bz2 say so with an OSError of no number
-    except Exception as error:
-        if type(error).__name__ != "ZstdError":             # each of the zstd modules has one of its own
-            raise
-        raise _Torn(f"damaged: {error}") from error
+        yield from content
+    except Torn as error:
+        torn.append(error)
 
 
-@contextlib.contextmanager
-def _opened(path: str) -> Iterator[IO[bytes]]:
-    """The file, or what is in it when it is compressed."""
-    with open(_descriptor(path), "rb") as file:
-        start = file.peek(8)[:8]
-        form = next((name for magic, name in _MAGIC if start.startswith(magic)), None)
-        if form is None:
-            yield file
-            return
-        with _OPENERS[form](file) as stream:
-            yield stream
-
-
-def _zstd(file: IO[bytes]) -> Any:
-    for module in ("compression.zstd", "zstandard", "pyzstd"):      # the first came with Python 3.14
-        with contextlib.suppress(ImportError):
-            opener: Any = importlib.import_module(module)
-            return opener.open(file, "rb")
-    raise _Unusable("zstd-compressed, and this Python has no zstd module: decompress it first (zstd -d)")
-
-
-_OPENERS: dict[str, Callable[[Any], Any]] = {"gzip": gzip.open, "xz": lzma.open, "bzip2": bz2.open, "zstd": _zstd}
-
-
-def read_bounded(path: str) -> bytes:
-    """All of a file, decompressed; refuses what grows beyond bounds, keeps what came before a torn end."""
-    packed = os.stat(path).st_size
-    chunks: list[bytes] = []
+def _bounded(content: Iterable[bytes]) -> Iterator[bytes]:
     total = 0
-    with _opened(path) as stream:
-        while True:
-            try:
-                chunk = _read(stream, _CHUNK)
-            except _Torn:
-                if not chunks:
-                    raise
-                break
-            if chunk is None and not chunks:
-                raise BlockingIOError(errno.EAGAIN, "nothing to read in it now", path)
-            if not chunk:
-                break
-            chunks.append(chunk)
-            total += len(chunk)
-            if total > MOST_BYTES:
-                raise _Unusable(f"larger than {MOST_BYTES >> 20} MiB: cut it down to the time of the failure")
-            if packed and total > RATIO_FROM and total > packed * MOST_RATIO:
-                raise _Unusable(f"unpacks to more than {MOST_RATIO} times its size: refused")
-    return b"".join(chunks)
+    for piece in content:
+        total += len(piece)
+        if total > MOST_BYTES:
+            raise Unusable(f"larger than {MOST_BYTES >> 20} MiB: cut it down to the time of the failure")
+        yield piece
+
+
+def _whole(found: _Found, path: str, content: bytes) -> None:
+    text = decode(content)
+    if text.strip():
+        _take(found, os.path.basename(path), text, lambda source: parse_log(text, source))
+    else:
+        found.gaps.append(Gap(path, "the file is empty"))
+
+
+def _needed(found: _Found, path: str, kept: Kept, engine: str) -> None:
+    lines = [(number, without_controls(decode(raw)).removesuffix("\r")) for number, raw in kept.lines]
+    text = "\n".join(raw for _, raw in lines)
+    if not text.strip():
+        found.gaps.append(Gap(path, "the file is empty"))
+        return
+    _take(found, os.path.basename(path), text, lambda source: parse_lines(lines, source))
+    found.scanned.append(f"{path}: {kept.read:,} lines read, {len(lines):,} of them needed ({engine})")
+    if kept.repeats:
+        found.gaps.append(Gap(
+            path, f"{kept.repeats:,} of {kept.read:,} lines, which repeat others, were counted only", half=True))
+    if kept.pieces:
+        found.gaps.append(Gap(path, "very long lines in it were read in pieces", half=True))
+
+
+def _take(found: _Found, source: str, text: str, read_log: Callable[[str], LogText]) -> None:
+    """What a text tells, as a listing, a log or both."""
+    read = None
+    if looks_like_lspci(text):
+        listing = read_lspci(text, source)
+        found.devices.update({device.address: device for device in listing.devices})
+        found.ports.update({port.address: port for port in listing.ports})
+        read = read_log(source)
+        if not read.kernel:
+            return
+    read = read or read_log(source)
+    found.logs.extend(read.lines)
+    found.hosts.update(dict.fromkeys(read.hosts))

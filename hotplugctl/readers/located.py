@@ -10,13 +10,15 @@ _ADDRESS = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]"
 FULL = re.compile(rf"(?<![0-9a-fA-F.])(?<!\d:){_ADDRESS}(?![0-9a-fA-F])")
 # A card without its function (NVRM: `PCI:0000:3b:00`; old pciehp: `domain:bus:dev = 0000:09:00`), in a libvirt name, or
 # without its domain. The last looks like a time of day, so it counts only behind a word that announces an address.
-_CARD = re.compile(r"(?:PCI:|bus:dev = |device at )([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[01][0-9a-fA-F])(?![0-9a-fA-F:.])")
-_LIBVIRT = re.compile(r"\bpci_([0-9a-f]{4})_([0-9a-f]{2})_([01][0-9a-f])_([0-7])\b")
-_SHORT = re.compile(
+CARD = re.compile(r"(?:PCI:|bus:dev = |device at )([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[01][0-9a-fA-F])(?![0-9a-fA-F:.])")
+LIBVIRT = re.compile(r"\bpci_([0-9a-f]{4})_([0-9a-f]{2})_([01][0-9a-f])_([0-7])\b")
+SHORT = re.compile(
     r"(?:\bbdf ?[=:] ?|\b[Dd]evice[ =]\[?|\bhost=|\bslot=|\bPCI[: ]|\bBDF[: ]{1,2}|\bGPU |\[|\bpci[@ ])"
     r"([0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7])(?![\w.:])"
 )
-_SLOT = re.compile(r"\b[Ss]lot ?[(\[]([^)\]]{1,32})[)\]]")
+# What SHORT needs at least; simple, so that even `re` finds it fast in a large log.
+BEHIND_A_WORD = r"(?:[ =\[@]|[^0-9]:)[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]"
+SLOT = re.compile(r"\b[Ss]lot ?[(\[]([^)\]]{1,32})[)\]]")
 # Every form of an address holds this, or `pci_`; most lines hold neither.
 _HINT = re.compile(r":[0-9a-fA-F]{2}[:.]")
 # A port speaks of the card below it: these name it.
@@ -29,7 +31,7 @@ def located(line: LogLine) -> LogLine:
     if ":" not in text and "_" not in text and "lot" not in text:
         return line
     address, also = _address_in(text) if _HINT.search(text) or "pci_" in text else (None, ())
-    slot = _SLOT.search(text) if "lot" in text else None
+    slot = SLOT.search(text) if "lot" in text else None
     if address is None and slot is None:
         return line
     return LogLine(         # five times as fast as replace(), and a log has a hundred thousand lines
@@ -39,7 +41,7 @@ def located(line: LogLine) -> LogLine:
 
 def _address_in(text: str) -> tuple[str | None, tuple[str, ...]]:
     full = FULL.search(text)
-    card = _CARD.search(text)
+    card = CARD.search(text)
     if full is not None:
         address = normal(full[0])
         rest = {normal(m[1]) for m in _SPOKEN_OF.finditer(text, full.end())}
@@ -48,10 +50,10 @@ def _address_in(text: str) -> tuple[str | None, tuple[str, ...]]:
         return address, tuple(sorted(rest - {address}))
     if card is not None:
         return normal(f"{card[1]}.0"), ()
-    libvirt = _LIBVIRT.search(text)
+    libvirt = LIBVIRT.search(text)
     if libvirt is not None:
         return "{}:{}:{}.{}".format(*libvirt.groups()), ()
-    short = _SHORT.search(text)
+    short = SHORT.search(text)
     return (f"0000:{short[1].lower()}", ()) if short is not None else (None, ())
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from ..host import Host
 from ..model import LogLine, Maybe
+from .encodings import decode, without_controls
 from .located import FULL, located, normal
 
 KERNEL = "/dev/kmsg"
@@ -65,11 +66,10 @@ FORMS: tuple[tuple[str, re.Pattern[str], Callable[[str], bool]], ...] = (
     ("journal-iso", _JOURNAL_ISO, str.isdigit),
     ("ctime", _CTIME, lambda c: c == "[" or c.islower()),
     ("journal", _JOURNAL, lambda c: c.isupper() or c.isdigit()),
-    ("stamped", _STAMPED, lambda c: c == "[" or c.isdigit()),
+    ("stamped", _STAMPED, lambda c: c == "[" or c.isalnum()),
 )
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _QUOTED = re.compile(r"^(?:> ?)+")        # a log out of a mail
 _ESCAPED = re.compile(r"(?:\\x[0-9a-fA-F]{2})+")
 
@@ -97,36 +97,45 @@ def read_log(content: str | bytes, source: str) -> tuple[LogLine, ...]:
 def parse_log(content: str | bytes, source: str) -> LogText:
     """As `read_log`, and what else the text tells."""
     text = decode(content) if isinstance(content, bytes) else content
-    if "\x1b[" in text:
-        text = _COLOUR.sub("", text)
-    records = _json_records(text)
-    return _from_json(records, source) if records is not None else _from_text(text, source)
+    text = without_controls(text)
+    records = _json_document(text)
+    if records is not None:
+        found, hosts = _from_json(enumerate(records, 1), source)
+        return LogText(tuple(found), tuple(hosts), len(found))
+    return parse_lines(enumerate(text.replace("\r\n", "\n").split("\n"), 1), source)
 
 
-def decode(content: bytes) -> str:
-    """Text of bytes in whatever encoding: a BOM is obeyed, else UTF-8 with undecodable bytes as `\\xNN`."""
-    for bom, encoding in ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"), (b"\xef\xbb\xbf", "utf-8-sig")):
-        if content.startswith(bom):
-            return content.decode(encoding, "backslashreplace" if encoding == "utf-8-sig" else "replace")
-    return content.decode("utf-8", "backslashreplace")
+def parse_lines(numbered: Iterable[tuple[int, str]], source: str) -> LogText:
+    """As `parse_log`, of lines with their numbers, some of which may have been left out."""
+    return _from_text(numbered, source)
 
 
-def _from_text(text: str, source: str) -> LogText:
+def _from_text(numbered: Iterable[tuple[int, str]], source: str) -> LogText:
     lines: list[LogLine] = []
     hosts: dict[str, None] = {}
     kernel, last, formed = 0, "", False
-    for number, raw in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
+    for number, raw in numbered:
         if raw[:1] == ">":
             raw = _QUOTED.sub("", raw)
         if not raw.strip():
+            continue
+        if raw.lstrip(" \t")[0] == "{" and (record := _json_line(raw)) is not None:
+            found, named = _from_json(((number, record),), source)
+            lines.extend(found)
+            hosts.update(named)
+            kernel, last, formed = kernel + len(found), "json", False
             continue
         if last == "kmsg" and raw[0] == " " and "=" in raw:
             lines[-1] = _about(lines[-1], raw.strip())
             continue
         name, match = _form(raw, last)
+        if match is None and raw[0] in " \t":       # pasted with an indent; what only has a date may be part of another
+            name, match = _form(raw.lstrip(" \t"), last)
+            match = match if name != "stamped" else None
         if match is None:
             # A printk of several lines has one stamp: what follows belongs to the line above it.
             above = lines[-1] if formed and raw[0] in " \t" and lines else None
+            formed, last = above is not None, last if above else ""
             line = located(LogLine(source, number, raw.strip() if above else raw.rstrip()))
             if above is not None:
                 line = replace(line, monotonic=above.monotonic, time=above.time, priority=above.priority)
@@ -211,38 +220,42 @@ def _about(line: LogLine, pair: str) -> LogLine:
     return line
 
 
-def _json_records(text: str) -> list[Mapping[str, Any]] | None:
-    """The objects of `dmesg -J` or `journalctl -o json`, or None when it is neither."""
-    start = text.lstrip()[:1]
-    if start != "{":
+def _json_document(text: str) -> list[Mapping[str, Any]] | None:
+    """The objects of `dmesg -J`, or the one object that the text is; None when it is neither."""
+    if text.lstrip()[:1] != "{":
         return None
     try:
         whole = json.loads(text)
     except (ValueError, RecursionError):
-        whole = None
-    if isinstance(whole, dict):
-        inner = whole.get("dmesg", [whole])
-        return [record for record in inner if isinstance(record, dict)] if isinstance(inner, list) else None
-    records: list[Mapping[str, Any]] = []
-    for raw in text.split("\n"):
-        try:
-            record = json.loads(raw) if raw.startswith("{") else None
-        except (ValueError, RecursionError):
-            record = None
-        if isinstance(record, dict):
-            records.append(record)
-    return records or None
+        return None
+    inner = whole.get("dmesg", [whole] if _has_message(whole) else None)
+    return [record for record in inner if isinstance(record, dict)] if isinstance(inner, list) else None
 
 
-def _from_json(records: list[Mapping[str, Any]], source: str) -> LogText:
+def _has_message(record: Mapping[str, Any]) -> bool:
+    return "MESSAGE" in record or "msg" in record
+
+
+def _json_line(raw: str) -> Mapping[str, Any] | None:
+    """The object of a line of `journalctl -o json`; None where it is none, or has no message."""
+    try:
+        record = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) and _has_message(record) else None
+
+
+def _from_json(records: Iterable[tuple[int, Mapping[str, Any]]], source: str) -> tuple[list[LogLine], dict[str, None]]:
+    """The lines, and the host names in them."""
     lines: list[LogLine] = []
     hosts: dict[str, None] = {}
-    for number, record in enumerate(records, 1):
+    for number, record in records:
         message = record.get("msg", record.get("MESSAGE", ""))
         if isinstance(message, list):        # journald gives bytes that are no UTF-8 as a list of numbers
             message = decode(bytes(b & 0xFF for b in message if isinstance(b, int)))
         if not isinstance(message, str):
             continue
+        message = without_controls(message)
         tag, pid = _word(record.get("SYSLOG_IDENTIFIER", "kernel")), _word(record.get("_PID"))
         text = message if tag == "kernel" else f"{tag}[{pid}]: {message}"
         host = record.get("_HOSTNAME")
@@ -254,11 +267,16 @@ def _from_json(records: list[Mapping[str, Any]], source: str) -> LogText:
             stamp = usec / 1e6 if usec is not None else None
         priority = _number(record.get("pri", record.get("PRIORITY")))
         for part in text.split("\n"):
+            bare = _QUOTED.sub("", part).lstrip(" \t") if stamp is None else ""
+            name, inner = _form(bare, "") if bare else ("", None)
+            if inner is not None and name != "stamped":      # JSON around the line of a log
+                lines.extend(_of_form(name, inner.groupdict(), source, number))
+                continue
             line = located(
                 LogLine(source, number, part, stamp, _of_epoch(record), int(priority) & 7 if priority else None))
             device = record.get("_KERNEL_DEVICE")
             lines.append(_about(line, f"DEVICE={device}") if isinstance(device, str) else line)
-    return LogText(tuple(lines), tuple(hosts), len(lines))
+    return lines, hosts
 
 
 def _of_epoch(record: Mapping[str, Any]) -> str | None:

@@ -8,16 +8,17 @@ one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..model import Bar, Driver, Kind, Link, Maybe, Port, Probed, SlotControl, State, Unknown
 from .located import normal
 
-_HEAD = re.compile(
+HEAD = re.compile(
     r"(?P<address>(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7]) "
     r"(?P<class>[A-Z0-9\"][^:\[\n]{2,60}?)(?: \[(?P<class_id>[0-9a-f]{4})\])?: (?P<name>.*)"
 )
+HEADING = r"[0-9a-f]{2}:[01][0-9a-f]\.[0-7] [A-Z0-9\"]"       # what HEAD needs at least
 _IDS = re.compile(r"\[(?P<vendor>[0-9a-f]{4}):(?P<device>[0-9a-f]{4})\]")
 _UNNAMED = re.compile(r"\bDevice (?P<device>[0-9a-f]{4})\b")
 _TAIL = re.compile(r"( \(rev [0-9a-f]{2}\)| \(prog-if [^)]*(?:\[[^\]]*\])?\)| \[[0-9a-f]{4}:[0-9a-f]{4}\])+$")
@@ -31,12 +32,14 @@ _LINK_CAP = re.compile(r"LnkCap:.*Speed (?P<speed>\d{1,3}(?:\.\d{1,3})?)GT/s, Wi
 _LINK_STA = re.compile(
     r"LnkSta:\s*Speed (?P<speed>\d{1,3}(?:\.\d{1,3})?|unknown)(?:GT/s)?[^,]*, Width x(?P<width>\d{1,3})\b"
 )
-_FLAG = re.compile(r"(?P<name>[A-Za-z]+)(?P<sign>[+-])")
+_FLAG = re.compile(r"\b(?P<name>[A-Za-z]+)(?P<sign>[+-])")
 _BUSES = re.compile(r"Bus: primary=([0-9a-f]{2}), secondary=([0-9a-f]{2}), subordinate=([0-9a-f]{2})")
 _EXPRESS = re.compile(r"Express \(v\d\) (?P<kind>[^(,]+?)(?: \(Slot(?P<slot>[+-])\))?,")
 _SLOT_NUMBER = re.compile(r"Slot #(?P<number>\d{1,6}), PowerLimit (?P<limit>\d{1,6}(?:\.\d{1,3})?)W")
 _SERIAL = re.compile(r"Device Serial Number (?P<serial>[0-9a-f]{2}(?:-[0-9a-f]{2}){7})")
 _NUMA = re.compile(r"NUMA node: (?P<node>\d{1,6})\b")
+_IN_USE = "Kernel driver in use:"
+_MODULE = re.compile(r"[A-Za-z0-9][\w-]*", re.ASCII)
 _GROUP = re.compile(r"IOMMU group: (?P<group>\d{1,9})\b")
 _PHYSICAL = re.compile(r"Physical Slot: (?P<slot>\S+)")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -64,16 +67,18 @@ class Listing:
 
 def looks_like_lspci(text: str) -> bool:
     """Does the text have at least one line with which lspci begins a function?"""
-    return any(_HEAD.match(line) for line in text.splitlines()[:2000])
+    return any(HEAD.match(line) for line in text.splitlines()[:2000])
 
 
 def read_lspci(text: str, source: str) -> Listing:
     """Every function of the text. Lines of other tools between them are passed over."""
-    blocks = list(_blocks(text))
-    drivers_shown = any("Kernel driver in use:" in line for block in blocks for line in block)
+    blocks = _longest(_blocks(text))
+    said = [sum(_IN_USE in line for line in block) for block in blocks]
+    # In a listing whose lines are not where they belong, a function without the line may have a driver all the same.
+    drivers_shown = any(said) and max(said) == 1 and sum(said) == text.count(_IN_USE)
     devices, ports = [], []
     for block in blocks:
-        head = _HEAD.match(block[0])
+        head = HEAD.match(block[0])
         if head is None:
             continue
         if head["class"].endswith("bridge") and "Host bridge" not in head["class"]:
@@ -84,11 +89,20 @@ def read_lspci(text: str, source: str) -> Listing:
     return Listing(tuple(_with_port(device, by_bus) for device in devices), tuple(ports))
 
 
+def _longest(blocks: Iterable[list[str]]) -> list[list[str]]:
+    """The blocks, of several with one heading the one that tells most."""
+    found: dict[str, list[str]] = {}
+    for block in blocks:
+        if len(block) > len(found.get(block[0], ())):
+            found[block[0]] = block
+    return list(found.values())
+
+
 def _blocks(text: str) -> Iterator[list[str]]:
     """The lines of each function: a head, and what is indented below it."""
     block: list[str] = []
     for line in text.replace("\r\n", "\n").split("\n"):
-        if _HEAD.match(line):
+        if HEAD.match(line):
             if block:
                 yield block
             block = [line]
@@ -133,11 +147,11 @@ def _device(head: re.Match[str], block: Sequence[str], source: str, *, drivers_s
 def _driver(block: Sequence[str], *, drivers_shown: bool) -> Maybe[Driver]:
     pairs = [line.strip().partition(":") for line in block[1:] if line.strip().startswith("Kernel ")]
     fields = {name: value.strip() for name, colon, value in pairs if colon}
-    name = fields.get("Kernel driver in use")
-    if name:
+    name = fields.get("Kernel driver in use", "")
+    if _MODULE.fullmatch(name):
         return Driver(name=name, module=MISSING, version=MISSING, firmware=MISSING)
-    if any(name.startswith("Kernel driver in use") for name, _, _ in pairs):
-        return MISSING          # the line was cut or written over: a driver was shown, not which
+    if any("Kernel driver in use" in line for line in block):
+        return MISSING          # the line was cut, written over or run into another: a driver was shown, not which
     # `Kernel modules` alone: the listing shows drivers, and this function has none.
     return None if "Kernel modules" in fields or drivers_shown else MISSING
 

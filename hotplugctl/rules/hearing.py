@@ -7,14 +7,15 @@ only on lines that hold one of the fixed texts that it cannot match without.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from ..model import LogLine, Rule
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +42,15 @@ def patterns_of(when: Any) -> Iterator[str]:
 def hear(rules: Iterable[Rule], lines: Sequence[LogLine]) -> dict[str, list[Hit]]:
     """The matching lines of every pattern, in the order of `lines`."""
     by_text: dict[str, list[str]] = {}
-    compiled: dict[str, re.Pattern[str]] = {}
     for pattern in dict.fromkeys(p for rule in rules for p in patterns_of(rule.when)):
-        compiled[pattern], needed = _compiled(pattern)
-        for fixed in needed:
+        for fixed in fixed_texts(pattern):
             by_text.setdefault(fixed, []).append(pattern)
     sieve = Sieve(by_text)
     heard: dict[str, list[Hit]] = {}
     for order, line in enumerate(lines):
         content = line.text
         for pattern in sieve.candidates(content.casefold()):
-            match = compiled[pattern].search(content)
+            match = _compiled(pattern).search(content)
             if match is not None and not _quoted(line, match):
                 groups = {key: value for key, value in match.groupdict().items() if value is not None}
                 heard.setdefault(pattern, []).append(Hit(line, order, groups))
@@ -74,25 +73,25 @@ def _quoted(line: LogLine, match: re.Match[str]) -> bool:
     return within and text.strip("`").count("`") > 0
 
 
-class Sieve:
-    """Finds which of some hundred fixed texts stand in a line, without looking for each of them.
+class Sieve(Generic[T]):
+    """Finds which of some hundred fixed texts stand in a line, without looking for most of them.
 
-    Each text is filed under four of its characters; a line's own fours tell which texts are worth looking for.
+    Wherever a text of seven characters begins, four of it lie together at a place that is a multiple of four. It is
+    filed under each four that this can be, and only every fourth place of a line is looked at.
     """
 
-    def __init__(self, by_text: Mapping[str, Sequence[str]]) -> None:
-        common = Counter(four for fixed in by_text for four in _fours(fixed))
-        self.short = [(fixed, patterns) for fixed, patterns in by_text.items() if len(fixed) < _FOUR]
-        self.filed: dict[str, list[tuple[str, Sequence[str]]]] = {}
+    def __init__(self, by_text: Mapping[str, Sequence[T]]) -> None:
+        self.short = [(fixed, patterns) for fixed, patterns in by_text.items() if len(fixed) < 2 * _FOUR - 1]
+        self.filed: dict[str, list[tuple[str, Sequence[T]]]] = {}
         for fixed, patterns in by_text.items():
-            if len(fixed) >= _FOUR:
-                key = min(_fours(fixed), key=lambda four: (common[four], four))
-                self.filed.setdefault(key, []).append((fixed, patterns))
+            if len(fixed) >= 2 * _FOUR - 1:
+                for key in {fixed[at:at + _FOUR] for at in range(_FOUR)}:
+                    self.filed.setdefault(key, []).append((fixed, patterns))
 
-    def candidates(self, folded: str) -> set[str]:
+    def candidates(self, folded: str) -> set[T]:
         """The patterns that a line may match."""
         found = {p for fixed, patterns in self.short if fixed in folded for p in patterns}
-        for key in self.filed.keys() & _fours(folded):
+        for key in self.filed.keys() & {folded[at:at + _FOUR] for at in range(0, len(folded) - _FOUR + 1, _FOUR)}:
             for fixed, patterns in self.filed[key]:
                 if fixed in folded:
                     found.update(patterns)
@@ -100,10 +99,6 @@ class Sieve:
 
 
 _FOUR = 4
-
-
-def _fours(text: str) -> set[str]:
-    return {text[i:i + _FOUR] for i in range(len(text) - _FOUR + 1)}
 
 
 def must_hear(when: Mapping[str, Any]) -> frozenset[str] | None:
@@ -120,10 +115,11 @@ def must_hear(when: Mapping[str, Any]) -> frozenset[str] | None:
 
 
 @lru_cache(maxsize=2048)
-def _compiled(pattern: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
-    return re.compile(pattern), fixed_texts(pattern)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
 
 
+@lru_cache(maxsize=2048)
 def fixed_texts(pattern: str) -> tuple[str, ...]:
     """Lower-case texts of which every match holds at least one; `("",)` when the pattern promises none.
 

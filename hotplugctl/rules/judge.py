@@ -25,6 +25,7 @@ class Subject:
 
     `address` is what a finding about it names: the endpoint's, the port's where no endpoint is enumerated, or None.
     `logs` is Unknown when there was no log to look at: then nothing is known from silence.
+    `unowned` are the matching lines that name no device at all: they may mean this one, and excuse what is near.
     `guessed` are ports that only nearness in time ties to the device: what it says excuses nothing that they said.
     """
 
@@ -39,6 +40,7 @@ class Subject:
     enumerated: bool = False
     bridge: bool = False
     heard: Mapping[str, Sequence[Hit]] = field(default_factory=dict)
+    unowned: Mapping[str, Sequence[Hit]] = field(default_factory=dict)
     logs: Unknown | None = None
     guessed: frozenset[str] = frozenset()
 
@@ -227,7 +229,19 @@ def _excuse(hit: Hit, condition: Mapping[str, Any], subject: Subject) -> Hit | N
         if "within" in condition and not _near(other, hit, condition["within"]):
             continue
         return other
-    return None
+    if "within" not in condition or condition.get("after"):
+        return None
+    return next((
+        other for other in subject.unowned.get(condition["log"], ())
+        if other.groups.items() <= hit.groups.items() and _beside(other, hit, condition["within"])
+    ), None)
+
+
+def _beside(one: Hit, other: Hit, within: float) -> bool:
+    """Were both written in one log within so many seconds? Unlike `_near` this must be known."""
+    a, b = seconds(one.line), seconds(other.line)
+    same = one.line.source == other.line.source and same_clock(one.line, other.line)
+    return same and a is not None and b is not None and abs(a - b) <= within
 
 
 def _later(one: Hit, other: Hit) -> bool:

@@ -14,17 +14,7 @@ from typing import Protocol
 
 from .. import config
 from ..lifecycle import kernel_says
-from ..look import iso_time
-from ..model import (
-    LADDER,
-    Change,
-    ChangeKind,
-    Device,
-    Finding,
-    LogLine,
-    State,
-    Uevent,
-)
+from ..model import LADDER, Change, ChangeKind, Device, Finding, LogLine, State, Uevent, iso_time
 from ..readers import logs
 from . import signs as hearing
 from .moves import Limits, Move, Signs, Track, advance, first

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from statistics import median
 
-from . import announce, listeners, whole_way
+from . import announce, listeners, scan, whole_way
 from .listeners import Cost, Times
 
 OTHER = "pci"     # what watch listens to; a storm about /dev/null is none of it
@@ -90,6 +90,7 @@ def main() -> None:
     storms(options.storm)
     latencies(options.paced, options.rounds)
     whole_way.report(options.paced)
+    scan.report()
 
 
 if __name__ == "__main__":
