@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
+from typing import Any
 
 
 class Exit(enum.IntEnum):
@@ -45,14 +47,19 @@ class HotplugError(Exception):
     """An error a person can act on: what happened, why, and the next thing to type.
 
     `cli.py` turns it into one sentence on stderr (and an error document on stdout under -o json) and the exit code.
+    `more` are further keys of that document.
     """
 
-    def __init__(self, what: str, *, why: str = "", hint: str = "", exit: Exit = Exit.UNKNOWN) -> None:
+    def __init__(
+        self, what: str, *, why: str = "", hint: str = "", exit: Exit = Exit.UNKNOWN,
+        more: Mapping[str, Any] | None = None,
+    ) -> None:
         super().__init__(what)
         self.what = what
         self.why = why
         self.hint = hint
         self.exit = exit
+        self.more = dict(more or {})
 
     def __str__(self) -> str:
         return f"{self.what}: {self.why}" if self.why else self.what

@@ -5,6 +5,8 @@ Read through the Host, so that a bundle carries it; written only on the live mac
     /run/hotplugctl/handshake/<address>.json    the last second handshake of a card
     /run/hotplugctl/writes/<name>.json          a sysfs write whose child may still hang in the kernel
     /run/hotplugctl/lock/<name>                 one writer a device; its content names the owner
+
+Drains have a file of their own, `drain/record.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -81,19 +83,32 @@ def binding(device: Device) -> list[str]:
     return [f"{node.path} {node.major}:{node.minor}" for node in nodes]
 
 
-def save(path: str, value: dict[str, Any]) -> None:
-    """Write a record so that a reader, or a crash, sees the old one or the new one, whole.
+def save(path: str, value: Mapping[str, Any], *, sync: bool = True) -> None:
+    """Write a record so that a reader, or a crash, sees the old one or the new one, whole; `sync`: it is on the disk.
 
     Raises HotplugError(DENIED) where it cannot be kept.
     """
     try:
         os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-        files.write_whole(path, json.dumps(value), sync=True)
+        files.write_whole(path, json.dumps(value), sync=sync)
     except OSError as error:
         raise HotplugError(
             f"cannot keep a record in {os.path.dirname(path)}", why=str(error.strerror), hint="run as root",
             exit=Exit.DENIED,
         ) from error
+
+
+def forget(path: str) -> None:
+    """A record is over; one that is gone already is gone."""
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def cannot_keep(folder: str) -> str | None:
+    """Why no record can be kept there; None = one can. Makes nothing."""
+    while not os.path.isdir(folder) and folder != "/":
+        folder = os.path.dirname(folder)
+    return None if os.access(folder, os.W_OK | os.X_OK) else f"{folder} cannot be written"
 
 
 def begun_write(name: str, target: str, text: str, child: Child, now: float) -> None:
@@ -104,7 +119,7 @@ def begun_write(name: str, target: str, text: str, child: Child, now: float) -> 
 
 
 def unfinished_write(host: Host, name: str) -> tuple[str, Child] | None:
-    """A write of an earlier run that still hangs: (what it writes, its child); None = there is none.
+    """A write of an earlier run that still hangs: (the file it writes to, its child); None = there is none.
 
     The record of a child that has ended is removed.
     """
@@ -113,36 +128,38 @@ def unfinished_write(host: Host, name: str) -> tuple[str, Child] | None:
         return None
     try:
         child = Child(int(record["pid"]), int(record["start_time"]))
-        what = f"{record['text']!r} to {record['target']}"
+        target = str(record["target"])
     except (KeyError, TypeError, ValueError):
         return None
     if alive(child):
-        return what, child
+        return target, child
     ended_write(name)
     return None
 
 
 def ended_write(name: str) -> None:
     """Forget a write that returned."""
-    with suppress(FileNotFoundError):
-        os.unlink(_write_path(name))
+    forget(_write_path(name))
 
 
 def _write_path(name: str) -> str:
-    return f"{RUN}/writes/{_file_name(name)}.json"
+    return f"{RUN}/writes/{file_name(name)}.json"
 
 
-def _file_name(name: str) -> str:
+def file_name(name: str) -> str:
+    """A PCI path as a file's name."""
     return name.replace("/", "+")
 
 
 @contextmanager
-def lock(name: str, purpose: str) -> Iterator[None]:
-    """Hold a device for one writer. Raises HotplugError(REFUSED) naming the owner when another run has it.
+def lock(name: str, purpose: str, said: str | None = None) -> Iterator[None]:
+    """Hold a device for one writer; `said` is its name for people.
+
+    Raises HotplugError(REFUSED) naming the owner when another run has it.
 
     The lock goes with the process, however that ends; children of `host/child.py` do not inherit it.
     """
-    path = f"{RUN}/lock/{_file_name(name)}"
+    path = f"{RUN}/lock/{file_name(name)}"
     try:
         os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
@@ -156,7 +173,7 @@ def lock(name: str, purpose: str) -> Iterator[None]:
         except BlockingIOError:
             owner = os.pread(descriptor, 200, 0).decode(errors="backslashreplace").strip() or "another run"
             raise HotplugError(
-                f"{name} is being worked on", why=f"{owner} has it", hint="wait for it to end, then try again",
+                f"{said or name} is being worked on", why=f"{owner} has it", hint="wait for it to end, then try again",
                 exit=Exit.REFUSED,
             ) from None
         os.ftruncate(descriptor, 0)

@@ -73,6 +73,12 @@ def write_whole(path: str, text: str, *, sync: bool = False) -> None:
                 file.flush()
                 os.fsync(descriptor)
         os.replace(partial, path)
+        if sync:        # the name too: fsync(2) of a file says nothing of the entry in its folder
+            entry = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(entry)
+            finally:
+                os.close(entry)
     except OSError:
         with suppress(OSError):
             os.unlink(partial)

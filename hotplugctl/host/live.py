@@ -33,6 +33,14 @@ class Live:
         """Seconds since the epoch."""
         return time.time()
 
+    def elapsed(self) -> float:
+        """Seconds of a clock that only runs on, for deadlines."""
+        return time.monotonic()
+
+    def unprivileged(self) -> str | None:
+        """Why this user cannot write sysfs: its files are root's alone. None = it is root."""
+        return None if os.geteuid() == 0 else "it takes root to unbind drivers and to power slots"
+
     def pause(self, seconds: float) -> None:
         """As in Host."""
         time.sleep(seconds)

@@ -58,7 +58,7 @@ def error(problem: HotplugError, *, one_line: bool = False) -> str:
     """The error document."""
     body = {
         "code": int(problem.exit), "name": problem.exit.name.lower(), "what": problem.what, "why": problem.why or None,
-        "hint": problem.hint or None,
+        "hint": problem.hint or None, **plain(problem.more),
     }
     return json.dumps({"schema": schema("error"), "error": body}, indent=None if one_line else 2) + "\n"
 

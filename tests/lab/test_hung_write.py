@@ -42,7 +42,7 @@ def test_a_write_that_hangs_ends_the_command_in_time_and_is_found_by_the_next(gu
     assert "lock" not in guest.run(f"ls -l /proc/{pid}/fd").stdout, "nor the lock"
     second = unbind(guest, address, 1.0)
     assert second.status == Exit.FAILED
-    assert f"an earlier write of '{address}'" in second.stdout
+    assert "an earlier write to" in second.stdout
     assert f"pid {pid}" in second.stdout
     assert guest.run("pgrep -c -f '[h]ung_write.py'").stdout.strip() == "1", "nothing was written a second time"
     guest.set_driver(release="Y")
