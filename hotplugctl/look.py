@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from . import config
+from .drain import record
+from .drain.record import Record
 from .errors import Exit, HotplugError
 from .host import Host
 from .lifecycle import HealthRecord
@@ -42,6 +44,21 @@ class Look:
     def boot_id(self) -> Maybe[str]:
         """Which boot this is."""
         return kernel.boot_id(self.host)
+
+    @cached_property
+    def drains(self) -> Mapping[str, Record]:
+        """Drains in progress, by the place of the card."""
+        found = record.everything(self.host)
+        return {} if isinstance(found, Unknown) else found
+
+    def place(self, function: pci.Function) -> str:
+        """The PCI path of the place a function sits in: its slot's, else that of the port above, else its own."""
+        slot = self.slot_of(function)
+        if slot is not None and isinstance(slot.path, str):
+            return slot.path
+        if function.above and self.port(function.above[-1]) is not None:
+            return slots.slot_path(function.above[-1], self.functions)
+        return function.address.rpartition(".")[0]
 
     @property
     def ports(self) -> tuple[Port, ...]:
@@ -90,6 +107,13 @@ def look(host: Host, settings: config.Settings, profiles: Sequence[Profile]) -> 
             exit=Exit.DENIED if denied else Exit.UNKNOWN,
         )
     return Look(host, settings, profiles, functions)
+
+
+def way(function: pci.Function) -> str:
+    """Device and function numbers from the root port down; `00.0` below the slot's port is the slot itself."""
+    first, *rest = (*function.above, function.address)
+    path = "/".join([first, *(address.rsplit(":", 1)[1] for address in rest)])
+    return path.removesuffix("/00.0") if rest else path
 
 
 def profile_for(profiles: Sequence[Profile], function: pci.Function) -> Profile | None:

@@ -58,6 +58,7 @@ def machine(
             continue
         found.append(row(seen, replace(function, virtual=virtual), profile, close=close))
     found += [unseen(seen, slot, close=close) for slot in seen.slots if slot.presence is True and not slot.addresses]
+    found += drained(seen, found, close=close).values()
     gaps += [Gap(d.address or f"slot:{d.slot}", d.error) for d in found if d.error is not None]
     return Machine(
         host=seen.host.name, kernel=kernel.release(seen.host), devices=tuple(found),
@@ -84,8 +85,8 @@ def _detail(seen: Look, device: Device) -> Probed:
     if isinstance(device, Probed):
         return device
     if device.address is None:
-        slot = next(slot for slot in seen.slots if slot.name == device.slot)
-        return _around_slot(seen, device, _port_of(seen, slot))
+        slot = next((slot for slot in seen.slots if slot.name == device.slot), None)
+        return _around_slot(seen, device, _port_of(seen, slot) if slot is not None else None)
     function = seen.by_address[device.address]
     profile = profile_for(seen.profiles, function) or UNPROFILED
     virtual = isinstance(seen.host.link(f"{function.path}/physfn"), str)
@@ -155,9 +156,11 @@ def _device(seen: Look, function: pci.Function, profile: Profile, *, close: bool
     if profile.handshake is not None and health is None:
         health = records.health(host, device, seen.boot_id)
     firmware = host.text(f"{function.path}/{profile.initialised.attribute}") if profile.initialised else None
+    hold = seen.drains.get(seen.place(function)) if seen.drains else None
     facts = Facts(
         device=device, profile=profile, answering=answers, port=port, firmware=firmware,
-        health=health, readiness=seen.settings.readiness,
+        health=health, readiness=seen.settings.readiness, held=hold.held if hold is not None else None,
+        hold_complete=hold is not None and hold.goal == "unbind" and driver is None and hold.unbound,
     )
     standing = stand(facts)
     if standing.sure and standing.missing and standing.rung in (State.IDENTIFIED, State.MAPPED):
@@ -253,7 +256,28 @@ def unseen(seen: Look, slot: Slot, *, close: bool) -> Device:
     port = _port_of(seen, slot)
     why = f"identified: the slot has a card that the bus does not show; {port_says(port)}"
     device = _without_function(slot, State.DETECTED, why, sure=True)
+    if isinstance(slot.path, str) and (hold := seen.drains.get(slot.path)) is not None:
+        device = replace(device, state=State.DRAINED, held=hold.held)
     return _around_slot(seen, device, port) if close else device
+
+
+def drained(seen: Look, found: Sequence[Device], *, close: bool) -> dict[str, Device]:
+    """By its place, a row for each drain whose card is off the bus and out of its slot, or in none."""
+    if not seen.drains:
+        return {}
+    there = {seen.place(seen.by_address[d.address]) for d in found if d.address in seen.by_address}
+    named = {device.slot for device in found if device.address is None}
+    rows: dict[str, Device] = {}
+    for key, hold in seen.drains.items():
+        slot = next((slot for slot in seen.slots if slot.path == key), None)
+        if key in there or (slot is not None and slot.name in named):
+            continue
+        device = replace(
+            _without_function(slot, State.REMOVED, "the card", sure=True), state=State.DRAINED, held=hold.held,
+            model=hold.card.get("model"), serial=None if seen.host.redacted else hold.card.get("serial"),
+        )
+        rows[key] = _around_slot(seen, device, _port_of(seen, slot) if slot is not None else None) if close else device
+    return rows
 
 
 def empty_slot(seen: Look, slot: Slot) -> Probed:
@@ -264,10 +288,11 @@ def empty_slot(seen: Look, slot: Slot) -> Probed:
     return _around_slot(seen, device, _port_of(seen, slot))
 
 
-def _without_function(slot: Slot, state: State, missing: str, *, sure: bool) -> Device:
+def _without_function(slot: Slot | None, state: State, missing: str, *, sure: bool) -> Device:
     """A row for a slot: there is no function, so whatever is read of one is not there."""
     return Device(
-        profile=None, slot=slot.name, slot_printed=slot.printed, vendor=None, vendor_id=None, device_id=None,
+        profile=None, slot=slot.name if slot is not None else None,
+        slot_printed=slot.printed if slot is not None else None, vendor=None, vendor_id=None, device_id=None,
         model=None, class_=None, serial=None, uuid=None, driver=None, link=None, bars=None, numa_node=None,
         iommu_group=None, nodes=None, state=state, rung=state, missing=missing, sure=sure, power=None, errors=None,
         first_seen=None,

@@ -210,5 +210,5 @@ def test_a_drain_announced_on_the_event_bus_is_said_once_and_taken_back_once() -
     assert walk(
         (1.0, at(State.READY), told), (11.0, at(State.READY), told), (12.0, at(State.READY), Signs(undone=True)),
         (13.0, at(State.READY), Signs(undone=True)), start=at(State.READY),
-    ) == [("draining",), (), ("recovered",), ()]
+    ) == [("draining",), (), ("recovered", "ready"), ()]
     assert last_move((1.0, at(State.READY), told), start=at(State.READY)).deadline_s == 60.0

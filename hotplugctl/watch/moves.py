@@ -163,13 +163,17 @@ def _stayed(track: Track, device: Device, signs: Signs, now: float, limits: Limi
         track, device=device, stages=stages, surprise=(*track.surprise, *signs.surprise),
         leaving=signs.leaving if track.leaving is None else track.leaving,
     )
+    if device.state is State.DRAINED:
+        said = [] if before.state is State.DRAINED else [Move(
+            ChangeKind.DRAINED, device, before.state, device.state, expected=True, because=_hold(device))]
+        return replace(new, leaving=None, surprise=(), expecting_removal=True, settled=True), said
     if new.leaving is not None:
         if now - new.leaving < LEAVING_S and signs.button_cancel is None:
             return replace(new, device=replace(before, errors=device.errors)), []
         new = replace(new, leaving=None, surprise=())
     if new.expecting_removal and signs.button_cancel is None and _rung(device) < _rung(before):
         return replace(new, device=replace(before, errors=device.errors)), []     # on its way out, as announced
-    said: list[Move] = []
+    said = []
     if signs.button_off is not None and (signs.button_cancel or 0.0) <= signs.button_off:
         new = replace(new, expecting_removal=True)
         left = max(0.0, BUTTON_S - (now - signs.button_off))
@@ -179,12 +183,13 @@ def _stayed(track: Track, device: Device, signs: Signs, now: float, limits: Limi
         new = replace(new, expecting_removal=False)
         said.append(Move(ChangeKind.RECOVERED, device, before.state, device.state,
                          because=("the attention button was pressed again: the removal is cancelled",)))
-    if signs.draining and not new.expecting_removal:      # repeated every 10 s, said once
+    began = device.state is State.DRAINING and before.held is None
+    if (signs.draining or began) and not new.expecting_removal:      # repeated every 10 s, said once
         new = replace(new, expecting_removal=True)
         said.append(Move(ChangeKind.DRAINING, device, before.state, device.state, expected=True,
-                         deadline_s=signs.draining[0], because=("a drain announced it",)))
-    elif signs.undone and new.expecting_removal:
-        new = replace(new, expecting_removal=False)
+                         deadline_s=signs.draining[0] if signs.draining else None, because=("a drain announced it",)))
+    elif signs.undone and (new.expecting_removal or before.held is not None):
+        new = replace(new, expecting_removal=False, settled=False, late=False, failed=False, since=now, stages={})
         said.append(Move(ChangeKind.RECOVERED, device, before.state, device.state, because=("the drain was undone",)))
     new, health = _health(new, before, device, signs)
     said += health
@@ -207,6 +212,8 @@ def _judged(
     """Ready, failed or late: what the budget and the kernel's word make of it."""
     was = before.state if before is not None else device.state
     took = now - track.since
+    if device.held is not None:     # out of service by our own doing: no budget runs, and nothing is late
+        return track, said
     if device.state is State.READY:
         if not track.settled or (before is not None and before.state is not State.READY and track.failed):
             budget = Budget(limits.add, round(took, 3), took <= limits.add)
@@ -261,11 +268,15 @@ def _worse_errors(before: Device, device: Device) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _hold(device: Device) -> tuple[str, ...]:
+    return (f"{device.held.by}: {device.held.reason}",) if device.held is not None else ()
+
+
 def _gone(track: Track, signs: Signs, now: float, limits: Limits) -> tuple[Track | None, list[Move]]:
     if track.device.state in (State.ABSENT, State.REMOVED):
         return track, []
     device = replace(track.device, state=State.REMOVED, rung=State.REMOVED, missing="the card", nodes=None, driver=None)
-    expected = track.expecting_removal or signs.ours
+    expected = track.expecting_removal or signs.ours or track.device.held is not None
     proof = (*track.surprise, *signs.surprise)
     surprise = bool(proof) and not expected
     began = [at for at in (track.leaving, signs.leaving) if at is not None]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from .. import config, probe
 from ..host import Host
-from ..look import Look, profile_for
+from ..look import Look, profile_for, way
 from ..model import Device, Profile, Slot
 from ..readers import pci
 
@@ -42,7 +42,7 @@ class Scene:
         """Where the function of this address is, or was when last seen."""
         function = self.seen.by_address.get(address) if self.seen is not None else None
         if function is not None:
-            return self._key(function)
+            return way(function)
         return next((key for key, device in self.devices.items() if device.address == address), None)
 
     def slot_key(self, name: str) -> str | None:
@@ -75,7 +75,7 @@ class Scene:
             profile = profile_for(self.profiles, function)
             if profile is None:
                 continue
-            key = self._key(function)
+            key = way(function)
             kept = self.devices.get(key)
             if addresses is not None and function.address not in addresses and kept is not None and (
                 kept.address == function.address
@@ -86,6 +86,9 @@ class Scene:
         for slot in seen.slots:
             if slot.presence is True and not slot.addresses and isinstance(slot.path, str):
                 found[slot.path] = probe.unseen(seen, slot, close=False)
+        paths = {slot.path for slot in seen.slots}
+        found |= {key: row for key, row in probe.drained(seen, tuple(found.values()), close=False).items()
+                  if key in paths and key not in found}
         self.devices = found
 
     def _functions(self, addresses: set[str] | None) -> tuple[pci.Function, ...]:
@@ -100,9 +103,3 @@ class Scene:
             if function is not None:
                 found.append(function)
         return tuple(found)
-
-    def _key(self, function: pci.Function) -> str:
-        """Device and function numbers from the root port down; `00.0` below the slot's port is the slot itself."""
-        first, *rest = (*function.above, function.address)
-        path = "/".join([first, *(address.rsplit(":", 1)[1] for address in rest)])
-        return path.removesuffix("/00.0") if rest else path
