@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -117,6 +118,28 @@ def error(problem: HotplugError, form: Output | None) -> None:
     said = str(problem)
     stop = "" if said.endswith(("?", ".")) else "."
     _say(said + (f"{stop} Try: {problem.hint}" if problem.hint else ""))
+
+
+def person() -> str:
+    """Who is at it, behind sudo too."""
+    number = os.getuid()
+    try:
+        return os.environ.get("SUDO_USER") or pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
+
+
+def ask(common: Common, pages: Sequence[Table], question: str) -> bool | None:
+    """Show what would be done, and ask; None = there is nobody to ask. Everything goes to the person, on stderr."""
+    from .output.tables import render
+
+    if not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
+        return None
+    for page in pages:
+        sys.stderr.write(render(page, "table", width=_terminal()[0], color=_colored(common)))
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def flush() -> None:

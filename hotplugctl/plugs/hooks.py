@@ -60,7 +60,7 @@ class Hooks:
         try:
             if self._command:
                 self._one(self._command, self._command[-1], self._here, change, document)
-            for path in self._executables(change.kind.value):
+            for path in executables(self._folder, change.kind.value):
                 try:
                     trusted(path)
                 except HotplugError as error:
@@ -70,22 +70,37 @@ class Hooks:
         except (OSError, ValueError) as error:  # no descriptor left, a character that no environment can hold
             self._say(f"hooks of {change.kind.value} not run: {error}")
 
-    def _executables(self, kind: str) -> list[Path]:
-        """In the order of their names; what editors and package managers leave behind is none (run-parts(8))."""
-        try:
-            found = sorted((self._folder / kind).iterdir())
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        return [
-            path for path in found
-            if re.fullmatch(r"[A-Za-z0-9_-]+(\.(sh|py))?", path.name) and path.is_file() and os.access(path, os.X_OK)
-        ]
-
     def _one(self, argv: tuple[str, ...], name: str, here: str, change: Change, document: str) -> None:
         answer = run(argv, self._deadline, stdin=document, env=facts(change), cwd=here)
         if why := _failure(answer, self._deadline):
             of = (change.slot and f"slot {change.slot}") or change.address or "this machine"
             self._say(f"{safe(name)} on {change.kind.value} of {of}: {why}")
+
+
+def executables(folder: str | Path, kind: str) -> list[Path]:
+    """In the order of their names; what editors and package managers leave behind is none (run-parts(8))."""
+    try:
+        found = sorted((Path(folder) / kind).iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return [
+        path for path in found
+        if re.fullmatch(r"[A-Za-z0-9_-]+(\.(sh|py))?", path.name) and path.is_file() and os.access(path, os.X_OK)
+    ]
+
+
+def one(folder: str, kind: str, name: str, told: Mapping[str, object], document: str) -> str | None:
+    """Run one hook of a drain with the plan on standard input: None = it passed, else why not.
+
+    One that root may not obey did not pass.
+    """
+    path = Path(folder) / kind / name
+    try:
+        trusted(path)
+        env = {f"HOTPLUGCTL_{key}": _word(value) for key, value in told.items()}
+        return _failure(run((str(path),), DEADLINE_S, stdin=document, env=env), DEADLINE_S)
+    except (HotplugError, OSError, ValueError) as error:
+        return str(error)
 
 
 def exec_command(text: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from ..host.live import Live
-from ..model import Accelerator, Placement, Work
+from ..model import Accelerator, Placement, Unknown, Work
 
 Remembered = Mapping[str, Any]      # JSON; what a scheduler needs to recognise and to take back what we told it
 SCOPES = ("device", "node")
@@ -30,17 +30,24 @@ class Scheduler(Protocol):
         """Make new work avoid the card; what runs there stays. Takes up where an interrupted one ended.
 
         `keep` is called before each thing that changes the scheduler, with all that `uncordon` will need; it is on the
-        disk when it returns. Returns within `deadline` seconds (plus one call). Raises HotplugError(FAILED).
+        disk when it returns. Returns within `deadline` seconds (plus one call). Raises HotplugError: FAILED, or DENIED
+        when the scheduler does not let this user do it.
         """
 
     def uncordon(self, ours: Remembered, deadline: float) -> None:
         """Take back what `cordon` did, and nothing that others did meanwhile. What is gone already is done.
 
-        Raises HotplugError(FAILED) when the scheduler does not answer or refuses.
+        Raises HotplugError: FAILED when the scheduler does not answer or refuses, DENIED as above.
         """
 
     def stop(self, work: Work, grace_s: float) -> str | None:
-        """Ask it to end this work within `grace_s` seconds; returns at once. None = it will, else why it refuses."""
+        """Ask it to end this work within `grace_s` seconds; returns at once. None = it will, else why it refuses.
+
+        Raises HotplugError(DENIED) as above.
+        """
+
+    def foresee(self, card: Accelerator, deadline: float) -> str | Unknown | None:
+        """What closing the card would mean, in the scheduler's own words, without closing it; None = it cannot tell."""
 
 
 # name -> module:function(host) -> Scheduler | None; None = this machine does not belong to it. In the order of `auto`.

@@ -19,8 +19,10 @@ KUBECTL = "kubectl"
 
 
 def here(host: Live) -> Kubernetes | None:
-    """The cluster this machine is a node of. None: no kubectl, or neither a kubelet nor $KUBECONFIG says that it is."""
+    """The cluster this machine is a node of; None: neither a kubelet nor $KUBECONFIG says that it is one.
+
+    A node without kubectl still is one: its Placement says that nobody could be asked, and `--scheduler none` lifts it.
+    """
     named = os.environ.get("KUBECONFIG", "")
-    program = shutil.which(KUBECTL, path=PATH)
     signs = named or any(host.data(path, 1) is not None for path in (CONFIGURATION, CHECKPOINT))
-    return Kubernetes(host, Api.found(host, program, named)) if program and signs else None
+    return Kubernetes(host, Api.found(host, shutil.which(KUBECTL, path=PATH) or KUBECTL, named)) if signs else None

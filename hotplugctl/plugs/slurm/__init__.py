@@ -162,6 +162,10 @@ class Slurm:
             if not asking.node(name).closed:
                 raise RefusedError(f"node {name} stays in service")
 
+    def foresee(self, card: Accelerator, deadline: float) -> str | Unknown | None:
+        """As in Scheduler: Slurm has no dry run."""
+        return None
+
     # Opening, stopping
 
     def uncordon(self, ours: Remembered, deadline: float) -> None:

@@ -1,0 +1,286 @@
+"""The drain itself, and its undo: look, plan, take the first step, look again, until a fresh plan is empty.
+
+Nothing is tried after a step that failed. Whatever ends a run (a failure, Ctrl-C, SIGKILL, a reboot), the same command
+goes on from what is seen then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+
+from .. import records
+from ..errors import Exit, HotplugError
+from ..host.live import Live
+from ..model import Device, Done, Plan, Step, iso_time
+from . import words
+from .back import BACKWARD, TAKES_BACK, row
+from .bench import Act, Bench, Turn, own
+from .plan import plan
+from .record import Taken
+from .refusing import CONFIRM, blind, refuse, unreadable
+from .site import Card, Site, Wish
+from .survey import Survey
+from .there import FORWARD, RECORDED, before
+from .undo import BACK, undo
+from .waiting import hold_out
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """How a drain speaks: `say` a sentence as it happens, `ask` whether to go on (None = nobody to ask)."""
+
+    say: Callable[[str], None]
+    ask: Callable[[Plan], bool | None]
+    document: Callable[[Plan], str]
+    by: str
+
+
+@dataclass
+class Run:
+    """One run of a drain or of an undo."""
+
+    survey: Survey
+    site: Site
+    wish: Wish
+    talk: Talk
+    done: list[Done] = field(default_factory=list)
+    started: float = 0.0
+    stopping: bool = False       # what the work did not finish in its time is being stopped
+
+    def __post_init__(self) -> None:
+        self.host = _live(self.survey)
+        self.started = self.host.elapsed()
+        self.bench = Bench(
+            self.host, self.survey, self.wish, self.talk.by, self.talk.say,
+            lambda site: self.talk.document(plan(site, self.wish)), self.left_s,
+        )
+
+    def left_s(self) -> float | None:
+        """Seconds that the work still has; None = it was given none."""
+        if self.wish.timeout_s is not None:
+            return self.started + self.wish.timeout_s - self.host.elapsed()
+        return self.wish.grace_s if self.wish.stop_holders else None
+
+    @property
+    def recorded(self) -> bool:
+        """Is anything begun?"""
+        return any(self.survey.records.get(card.key) is not None for card in self.site.cards)
+
+    def card(self, step: Step) -> Card:
+        """The card a step is about."""
+        return next(card for card in self.site.cards if card.key == step.card)
+
+    def look(self, *, holders: bool = False, schedulers: bool = False) -> None:
+        """See what there is now."""
+        self.site = self.survey.again(self.site, holders=holders, schedulers=schedulers)
+
+    def take(self, step: Step, acts: Mapping[str, Act]) -> None:
+        """One step: recorded before it acts, verified by its act, then recorded as done."""
+        card, at, began = self.card(step), iso_time(self.host.now()), self.host.elapsed()
+        recorded = (acts is FORWARD and step.do in RECORDED) or step.do == "hook"
+        if recorded:
+            entry = Taken(step.do, step.target, at, before(card, step))
+            kept = own(card).begun(entry)
+            self.survey.keep(kept)
+            card = replace(card, record=kept)
+        said = acts[step.do](self.bench, Turn(self.site, card, step))
+        took = self.host.elapsed() - began
+        if recorded:
+            kept = self.survey.records.get(card.key) or own(card)     # a scheduler's memory may have been added
+            self.survey.keep(kept.ended(step.do, step.target, took, said), sync=False)
+        elif acts is BACKWARD:
+            self._taken_back(step, took, said)
+        self.done.append(Done(step.do, step.target, at, round(took, 3), said))
+        self.talk.say(f"{step.do} {step.target}: done in {took:.2f} s" + (f" ({said})" if said else ""))
+
+    def _taken_back(self, step: Step, took: float, said: str | None) -> None:
+        kept = self.survey.records.get(step.card)
+        if kept is None:
+            return
+        if step.do == "ready":
+            self.survey.keep(kept.ended(BACK, step.card, took, said), sync=False)
+        elif step.do in TAKES_BACK:
+            name = step.target.partition(":")[0]
+            told = {k: v for k, v in kept.told.items() if step.do != "uncordon" or k.partition(":")[0] != name}
+            self.survey.keep(replace(kept.undone(TAKES_BACK[step.do], step.target), told=told), sync=False)
+
+
+def _live(survey: Survey) -> Live:
+    if not isinstance(survey.host, Live):
+        raise HotplugError("drain cannot be used with --root", why="a captured machine changes no more",
+                           hint="--dry-run shows what would be done", exit=Exit.USAGE)
+    return survey.host
+
+
+def begin(
+    survey: Survey, devices: Sequence[Device], wish: Wish, talk: Talk, *, yes: bool
+) -> Plan:
+    """Drain the places of these devices. Raises HotplugError: REFUSED, TIMEOUT, FAILED, DENIED."""
+    _live(survey)
+    site = survey.site(devices, blind(survey))
+    if site.blind is not None:
+        raise HotplugError("drain cannot work here", why=site.blind, hint=f"sudo {words.again(site, wish)}",
+                           exit=Exit.DENIED)
+    found = plan(site, wish)
+    if not found.steps:
+        return found
+    refuse(found, wish, site, talk.say)
+    if not yes:
+        answer = talk.ask(found)
+        if answer is None:
+            refuse(replace(found, blockers=(CONFIRM,)), wish, site, talk.say)
+        elif not answer:
+            raise HotplugError("nothing was done", why="you did not say yes", hint=words.again(site, wish, "--yes"),
+                               exit=Exit.REFUSED)
+    with locked(site, "draining it"):
+        survey.reread(site)
+        run = Run(survey, site, wish, talk)
+        with resumable(run):
+            return _forward(run)
+
+
+def take_back(survey: Survey, devices: Sequence[Device], wish: Wish, talk: Talk) -> Plan:
+    """Undo the drains of these places, up to READY again. Raises HotplugError: FAILED, DENIED, REFUSED."""
+    _live(survey)
+    site = survey.site(devices, blind(survey))
+    if site.blind is not None:
+        raise HotplugError("a drain cannot be undone here", why=site.blind, hint=f"sudo {words.undo(site)}",
+                           exit=Exit.DENIED)
+    with locked(site, "undoing its drain"):
+        survey.reread(site)
+        run = Run(survey, site, wish, talk)
+        for card in site.cards:
+            unreadable(card.key, survey.records.get(card.key))
+        with resumable(run):
+            return _backward(run)
+
+
+@contextmanager
+def locked(site: Site, purpose: str) -> Iterator[None]:
+    """Hold every place of the plan; always in the same order, so that two plans cannot wait for each other."""
+    with ExitStack() as stack:
+        for card in sorted(site.cards, key=lambda card: card.key):
+            stack.enter_context(records.lock(card.key, purpose, card.said))
+        yield
+
+
+@contextmanager
+def resumable(run: Run) -> Iterator[None]:
+    """An interrupt says how it stands, and how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not run.recorded:
+            raise
+        raise HotplugError(
+            "interrupted", why=f"the drain of {words.names(run.site)} is recorded and waits",
+            hint=_ways_on(run), exit=Exit.INTERRUPTED,
+        ) from None
+
+
+def _ways_on(run: Run) -> str:
+    return f"{words.again(run.site, run.wish)} (goes on), or {words.undo(run.site)} (takes it back)"
+
+
+def _forward(run: Run) -> Plan:
+    scanned, last = False, None
+    passed: set[Step] = set()       # hooks that may veto, asked once; the record comes after them
+    run.look(holders=True, schedulers=True)
+    while True:
+        found = plan(run.site, run.wish)
+        steps = [step for step in found.steps if step not in passed]
+        if not steps:
+            return replace(found, done=tuple(run.done))
+        step = steps[0]
+        if step.do == "unbind" and not scanned:
+            run.look(holders=True, schedulers=True)     # somebody may have opened it since
+            scanned = True
+            continue
+        with both_ways(run):
+            refuse(found, run.wish, run.site, run.talk.say)
+            if step.do in ("wait", "stop"):
+                hold_out(run)
+                scanned = True
+                continue
+        if step == last:
+            raise _no_effect(run, found, step)
+        _attempt(run, step, FORWARD)
+        if step.do == "check":
+            passed.add(step)
+        last = step
+        run.look(schedulers=step.do == "cordon")
+
+
+@contextmanager
+def both_ways(run: Run) -> Iterator[None]:
+    """Whatever stops a drain that has begun, the way back is told beside the way on."""
+    try:
+        yield
+    except HotplugError as error:
+        if words.undo(run.site) in error.hint or not run.recorded:
+            raise
+        raise HotplugError(error.what, why=error.why, hint=f"{error.hint}; or {words.undo(run.site)} (takes it back)",
+                           exit=error.exit, more={"plan": plan(run.site, run.wish), **error.more}) from error
+
+
+def _backward(run: Run) -> Plan:
+    last = None
+    while True:
+        run.look()
+        found = undo(run.site)
+        if not found.steps:
+            return _as_it_is(run, found)
+        step = found.steps[0]
+        if step == last:
+            raise _no_effect(run, found, step)
+        _attempt(run, step, BACKWARD)
+        last = step
+
+
+def _as_it_is(run: Run, found: Plan) -> Plan:
+    """The cards as they stand now that nothing holds them."""
+    rows = [row(run.bench, card) for card in run.site.cards]
+    devices = tuple(
+        replace(device, state=now.state) if now is not None else device
+        for device, now in zip(found.devices, rows, strict=True))
+    states = {device.state for device in devices}
+    return replace(
+        found, done=tuple(run.done), devices=devices, device=rows[0] if len(rows) == 1 else None,
+        state=states.pop() if len(states) == 1 else found.state)
+
+
+def finish(run: Run) -> Plan:
+    """Lift the hold from a place whose card was exchanged: what was done to the old card is not taken back."""
+    for card in run.site.cards:
+        record = own(card)
+        kept = tuple(t for t in record.taken if t.do in ("light", "cordon", "hook"))
+        run.survey.keep(replace(record, taken=kept))
+    return _backward(run)
+
+
+def _attempt(run: Run, step: Step, acts: Mapping[str, Act]) -> None:
+    """Take a step, or say what failed with all that is left and both ways on."""
+    try:
+        run.take(step, acts)
+    except HotplugError as error:
+        if error.exit is Exit.REFUSED or not run.recorded:
+            raise
+        run.look()
+        left = plan(run.site, run.wish) if acts is FORWARD else undo(run.site)
+        again = "" if words.undo(run.site) in error.hint else f"; then: {words.undo(run.site)}"
+        on = _ways_on(run) if acts is FORWARD else error.hint + again
+        raise HotplugError(
+            f"{step.do} {step.target} failed, and nothing after it was tried: {error.what}", why=error.why,
+            hint=on, exit=Exit.DENIED if error.exit is Exit.DENIED else Exit.FAILED,
+            more={**error.more, "plan": replace(left, done=tuple(run.done))},
+        ) from error
+
+
+def _no_effect(run: Run, found: Plan, step: Step) -> HotplugError:
+    return HotplugError(
+        f"{step.do} {step.target} had no effect", why="it was done, and a fresh look asks for it again",
+        hint=f"hotplugctl diagnose {words.names(run.site)}; then: {_ways_on(run)}", exit=Exit.FAILED,
+        more={"plan": replace(found, done=tuple(run.done))},
+    )

@@ -1,0 +1,238 @@
+"""Until the work is over: waiting for processes, jobs and pods, and, when it was asked for, ending them.
+
+Known processes are waited for by pidfd, with a look at their own descriptors now and then; all of /proc is looked
+through only when they are gone, since that costs the most.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Collection
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from ..errors import Exit, HotplugError
+from ..host import pidfds
+from ..lifecycle import human_time
+from ..model import Holder, Plan, Unknown, Work
+from . import words
+from .bench import say_draining
+from .plan import plan
+from .site import Card
+from .workers import running, scheduled, working
+
+if TYPE_CHECKING:
+    from .run import Run
+
+GLANCE_S = 0.1           # between two looks at the descriptors of the processes that are known to have the card
+ASK_S = 2.0              # between two questions to a scheduler
+ANNOUNCE_S = 10.0        # a listener that started late hears it too
+TELL_S = 10.0            # how often is said who is left
+KILLED_S = 5.0           # so long a killed process may take to go; one in the kernel takes for ever
+
+
+def hold_out(run: Run) -> None:
+    """Return when nobody works on the cards any more. Raises HotplugError: TIMEOUT, or FAILED for what cannot be ended.
+
+    Without time to wait, `--stop-holders` begins at once; with both, when the time is up.
+    """
+    if run.wish.timeout_s is not None:
+        if _wait(run, run.started + run.wish.timeout_s):
+            return
+        if not run.wish.stop_holders:
+            raise _time_is_up(run)
+    _stop(run)
+
+
+class Known:
+    """The processes that are known to have the cards, each by a pidfd that means it and no later one."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._handles: dict[int, pidfds.Handle] = {}
+        self._lost = False       # one has ended before it could be followed: what is known of it is stale
+
+    def __enter__(self) -> Known:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.follow(())
+
+    def follow(self, holders: Collection[Holder]) -> None:
+        """These, and no others."""
+        wanted = {holder.pid: holder for holder in holders if holder.pid > 0}
+        for pid in [pid for pid in self._handles if pid not in wanted]:
+            self._handles.pop(pid).close()
+        new = {pid: pidfds.take(pid, holder.since if isinstance(holder.since, float) else None)
+               for pid, holder in wanted.items() if pid not in self._handles}
+        self._handles |= {pid: handle for pid, handle in new.items() if isinstance(handle, pidfds.Handle)}
+        self._lost = None in new.values()
+
+    def wait(self, seconds: float) -> bool:
+        """Has one ended, or let go of the card, within these seconds? Those that let go do not say so: a look tells."""
+        if self._lost:
+            return True
+        if not self._handles:
+            self._run.host.pause(seconds)
+            return False
+        if pidfds.wait(tuple(self._handles.values()), seconds):
+            return True
+        sought = [self._run.survey.sought(card) for card in self._run.site.cards]
+        return any(all(pidfds.still_has(handle, one) is False for one in sought) for handle in self._handles.values())
+
+    def signal(self, pid: int, number: signal.Signals) -> bool | Unknown:
+        """Signal one, looked at again just before: whoever let go meanwhile, or has ended, is left alone."""
+        handle = self._handles.get(pid)
+        if handle is None or all(
+            pidfds.still_has(handle, self._run.survey.sought(card)) is False for card in self._run.site.cards
+        ):
+            return False
+        return pidfds.send(handle, number)
+
+
+def _left(run: Run) -> tuple[list[tuple[Card, Holder]], list[tuple[Card, Work]]]:
+    holders = [(card, holder) for card in run.site.cards for holder in working(card)]
+    return holders, [(card, work) for card in run.site.cards for work in running(card)]
+
+
+def _wait(run: Run, until: float) -> bool:
+    """Wait until all are gone (True) or the time is up (False), and say who is left."""
+    host = run.host
+    asked = announced = host.elapsed()
+    said = float("-inf")
+    with Known(run) as known:
+        while True:
+            holders, works = _left(run)
+            if not holders and not works:
+                return True
+            now = host.elapsed()
+            if now >= until:
+                return False
+            if now - said >= TELL_S:
+                said = now
+                run.talk.say(_who(run, holders, works, until - now))
+            if now - announced >= ANNOUNCE_S:
+                announced = now
+                for card in run.site.cards:
+                    say_draining(run.bench, card)
+            known.follow([holder for _, holder in holders])
+            rest = min(until - now, ASK_S if works else GLANCE_S, ANNOUNCE_S - (now - announced))
+            gone = known.wait(max(0.0, rest))
+            question = bool(works) and host.elapsed() - asked >= ASK_S
+            if question:
+                asked = host.elapsed()
+            if gone or question or not holders:
+                run.look(holders=True, schedulers=bool(run.survey.schedulers) and (question or gone))
+
+
+def _who(run: Run, holders: list[tuple[Card, Holder]], works: list[tuple[Card, Work]], left: float) -> str:
+    names = [_named(run, holder) for _, holder in holders] + [_job(run, work) for _, work in works]
+    time = "for as long as it takes" if left == float("inf") else f"for {human_time(left)} more"
+    return f"waiting {time} for {'; '.join(dict.fromkeys(names))}"
+
+
+def _named(run: Run, holder: Holder) -> str:
+    since = f", for {human_time(run.host.now() - holder.since)}" if isinstance(holder.since, float) else ""
+    return f"pid {holder.pid} {holder.command} ({holder.user}) with {holder.node}{since}"
+
+
+def _job(run: Run, work: Work) -> str:
+    since = f", for {human_time(run.host.now() - work.since)}" if work.since is not None else ""
+    return f"{work.id} ({work.name or work.state}){since}"
+
+
+def _stop(run: Run) -> None:
+    """Ask, give them --grace, then KILL; each is looked at again before each signal."""
+    run.look(holders=True, schedulers=True)
+    until = run.host.elapsed() + run.wish.grace_s
+    _ask_schedulers(run, until)
+    _signal(run, signal.SIGTERM)
+    if _ended(run, until):
+        return
+    _signal(run, signal.SIGKILL)
+    if _ended(run, run.host.elapsed() + KILLED_S):
+        return
+    raise _cannot_end(run)
+
+
+def _ask_schedulers(run: Run, until: float) -> None:
+    """What a scheduler put there goes by it; a refusal (a disruption budget) is asked again until the time is up."""
+    while True:
+        refused = ""
+        for card in run.site.cards:
+            for (scheduler, _), place in zip(run.survey.asked(card), card.placements, strict=True):
+                for work in place.work if isinstance(place.work, tuple) else ():
+                    run.talk.say(f"asking {scheduler.name} to end {work.id}")
+                    refused = scheduler.stop(work, run.wish.grace_s) or refused
+        if not refused:
+            return
+        run.talk.say(refused)
+        if run.host.elapsed() >= until:
+            raise HotplugError(
+                "the scheduler does not end what runs there", why=refused,
+                hint=words.again(run.site, run.wish), exit=Exit.TIMEOUT, more={"plan": _left_over(run)})
+        run.host.pause(min(ASK_S, max(0.0, until - run.host.elapsed())))
+        run.look(holders=True, schedulers=True)
+
+
+def _signal(run: Run, number: signal.Signals) -> None:
+    with Known(run) as known:
+        for card, holder in _left(run)[0]:
+            if scheduled(card, holder) is not None:
+                continue
+            untouchable = run.site.untouchable.get(holder.pid)
+            if untouchable is not None:
+                raise HotplugError(
+                    f"pid {holder.pid} {holder.command} has {holder.node} and is left alone", why=untouchable,
+                    hint=f"{holder.release}; then: {words.again(run.site, run.wish)}", exit=Exit.REFUSED)
+            known.follow([holder])
+            sent = known.signal(holder.pid, number)
+            if isinstance(sent, Unknown):
+                raise HotplugError(
+                    f"pid {holder.pid} {holder.command} cannot be signalled", why=sent.why,
+                    hint=f"{holder.release}; then: {words.again(run.site, run.wish)}", exit=Exit.REFUSED)
+            if sent:
+                run.talk.say(f"sent {number.name} to pid {holder.pid} {holder.command} ({holder.user})")
+
+
+def _ended(run: Run, until: float) -> bool:
+    asked = run.host.elapsed()
+    with Known(run) as known:
+        while True:
+            holders, works = _left(run)
+            if not holders and not works:
+                return True
+            left = until - run.host.elapsed()
+            if left <= 0:
+                return False
+            known.follow([holder for _, holder in holders])
+            known.wait(min(left, GLANCE_S))
+            due = bool(works) and run.host.elapsed() - asked >= ASK_S / 2
+            asked = run.host.elapsed() if due else asked
+            run.look(holders=True, schedulers=due)
+
+
+def _left_over(run: Run) -> Plan:
+    return plan(run.site, run.wish)
+
+
+def _time_is_up(run: Run) -> HotplugError:
+    holders, works = _left(run)
+    names = [_named(run, holder) for _, holder in holders] + [_job(run, work) for _, work in works]
+    limit = run.wish.timeout_s or 0.0
+    return HotplugError(
+        f"the time is up: after {words.seconds(limit)} the work goes on", why="; ".join(dict.fromkeys(names)),
+        hint=f"{words.again(run.site, run.wish)} (waits on), or {words.undo(run.site)} (takes it back)",
+        exit=Exit.TIMEOUT, more={"plan": _left_over(run)},
+    )
+
+
+def _cannot_end(run: Run) -> HotplugError:
+    holders, works = _left(run)
+    names = [_named(run, holder) for _, holder in holders] + [_job(run, work) for _, work in works]
+    return HotplugError(
+        "what has the card does not end", why=f"even after KILL: {'; '.join(dict.fromkeys(names))}",
+        hint=f"{words.undo(run.site)}", exit=Exit.FAILED, more={"plan": _left_over(run)},
+    )
