@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -62,6 +63,15 @@ def acpi_guest() -> Iterator[Guest]:
     guest = _boot(Guest(acpi_hotplug=True))
     yield guest
     guest.close()
+
+
+@contextmanager
+def booted(guest: Guest) -> Iterator[Guest]:
+    """A guest of a test module's own."""
+    try:
+        yield _boot(guest)
+    finally:
+        guest.close()
 
 
 def _boot(guest: Guest) -> Guest:

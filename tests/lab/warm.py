@@ -14,14 +14,12 @@ import os
 import signal
 import socket
 import sys
+from typing import Any
 
 import hotplugctl.__main__ as entry
-import hotplugctl.capture
-import hotplugctl.case
-import hotplugctl.health
-import hotplugctl.host.recorder
-import hotplugctl.locating
-import hotplugctl.output.verdicts  # noqa: F401
+from hotplugctl import records
+
+DIES_AT = "HOTPLUGCTL_LAB_DIES_AT"       # the command is killed right after so many records were written
 
 
 def main(path: str) -> None:
@@ -55,6 +53,8 @@ def serve(connection: socket.socket) -> None:
         os.environ.clear()
         os.environ.update(request["env"])
         os.chdir("/root")
+        if DIES_AT in os.environ:
+            make_mortal(int(os.environ.pop(DIES_AT)))
         code = 70
         try:
             code = entry.run(request["argv"])
@@ -65,6 +65,20 @@ def serve(connection: socket.socket) -> None:
     _, status = os.waitpid(pid, 0)
     connection.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
     os._exit(0)
+
+
+def make_mortal(writes: int) -> None:
+    """SIGKILL right after the record of that number is on the disk: between what is announced and what is done."""
+    save, written = records.save, 0
+
+    def counted(*args: Any, **kwargs: Any) -> None:
+        nonlocal written
+        save(*args, **kwargs)
+        written += 1
+        if written == writes:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    records.save = counted
 
 
 if __name__ == "__main__":
