@@ -34,7 +34,7 @@ SETTINGS: Mapping[str, tuple[str, str]] = {
     "hooks": ("`hooks` *directory*", "Programs that are run for every change." + _LATER),
     "scheduler": (
         "`scheduler` `auto`|`none`|`slurm`|`kubernetes`",
-        "Who places work on the cards. Used by `hotplugctl-drain`(1), which comes in a later version.",
+        "Who places work on the cards. Used by `hotplugctl-drain`(1).",
     ),
     "spool": ("`spool` *file*", "Where changes wait while a network sink cannot be reached." + _LATER),
 }

@@ -119,7 +119,6 @@ def _ladder(page: Page) -> None:
         "Beside the ladder:",
     )
     page.block(f"{state.value:<{wide}}{STATES[state]}" for state in State if state not in LADDER)
-    page.text("`drained` comes with `drain`, in a later version.")
 
 
 def diagram(wide: int) -> list[str]:

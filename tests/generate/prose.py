@@ -11,8 +11,6 @@ WRITTEN: Mapping[str, str] = {
     "SIZE[,SIZE...]": "A size is written `64M` or `16G`, in powers of 1024.",
 }
 
-NOT_THERE_YET = "This version does not have it yet: it ends with a usage error (2), and the options are those to come."
-
 FILTERS = (
     "Filters choose among the devices. "
     "An option given several times means any of its values; different options must all hold."
@@ -95,16 +93,43 @@ VERB_PROSE: Mapping[str, Prose] = {
     ),
     "drain": Prose(
         (
-            NOT_THERE_YET,
-            "Take a device out of service without losing work, and make it safe to pull; and take that back.",
+            "Take a device out of service without losing work, and make it safe to pull; and take that back. A plain "
+            "drain ends with the card unbound from its driver and still on the bus. `--remove` takes it off the bus, "
+            "`--power-off` also switches its slot off, after which it may be pulled.",
+            "Everything is planned first, and `--dry-run` shows the plan: the steps, what forbids them, and what "
+            "should be known before. Every function below the slot's port is in the plan. Refused, whatever is asked: "
+            "a card that this machine itself lives on (a mounted file system, swap, the console's display, the "
+            "interface of the default route), and one with a device of another kind below the same port.",
+            "The steps, in order: the hooks in `drain-check`, which alone may veto; the record, below "
+            "/var/lib/hotplugctl/drain; the hooks in `drain-pre`; the scheduler is told to leave the card alone; "
+            "applications that listen are told how long they have; the work is waited for; the services that hold "
+            "every card open are stopped; virtual functions are switched off; every function is unbound, the last "
+            "first; then the card is removed or its slot switched off; the slot's light blinks; the hooks in "
+            "`drain-post`. Each is recorded before it acts, has a deadline, and is verified by looking. Nothing is "
+            "tried after a step that failed.",
+            "A process that has the card, a job or a pod on it forbids the drain until `--timeout` waits for it or "
+            "`--stop-holders` ends it: a job or pod by its scheduler, a process by TERM and, after `--grace`, by KILL. "
+            "With both, it is waited for first. Process 1, kernel threads and the ancestors of this command are never "
+            "signalled.",
+            "The same command goes on after Ctrl-C, a crash or a reboot. `--undo` takes back what was done, and only "
+            "that, and waits until the card is as far up as it was; after a reboot only what a scheduler was told is "
+            "left to take back. `--status` shows the drains in progress. Without a terminal to ask at, `--yes` is "
+            "needed.",
+            "With Slurm one card is closed by a job of our own that occupies it, with `--scope node` the node is "
+            "drained. With Kubernetes one card is closed by a DeviceTaintRule where the cluster has them, with "
+            "`--scope node` the node is cordoned. Nothing is ever taken back that others did.",
+            "`--replace` guides a person through the exchange of the card: drained and switched off, pulled, another "
+            "one in its place and ready, compared with the one before, and in service again.",
         ),
         (
             ("What would be done:", "hotplugctl drain slot:3 --dry-run"),
             ("Wait ten minutes for the work to end, then switch the slot off:",
              "hotplugctl drain 3b:00.0 --timeout 10m --power-off"),
+            ("Exchange the card, step by step:", "hotplugctl drain slot:3 --replace"),
             ("Take it back:", "hotplugctl drain 3b:00.0 --undo"),
+            ("What is out of service, and how to go on:", "hotplugctl drain --status"),
         ),
-        ("hotplugctl(1)", "hotplugctl-probe(1)", "hotplugctl-events(7)"),
+        ("hotplugctl(1)", "hotplugctl-probe(1)", "hotplugctl-config(5)", "hotplugctl-events(7)"),
     ),
     "diagnose": Prose(
         (
