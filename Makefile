@@ -26,7 +26,7 @@ demo: $(STAMP)
 	  echo; echo "(exit $$code: a fault was found)"; test $$code -eq 1
 
 test: packages $(STAMP)
-	HOTPLUGCTL_REQUIRE_LAB=$${HOTPLUGCTL_REQUIRE_LAB:-$(CAN_INSTALL)} $(BIN)/python -m pytest
+	HOTPLUGCTL_REQUIRE_LAB=$${HOTPLUGCTL_REQUIRE_LAB:-$(CAN_INSTALL)} $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 quick: $(STAMP)
 	$(BIN)/python -m pytest -m "not lab"

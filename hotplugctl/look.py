@@ -13,7 +13,7 @@ from .errors import Exit, HotplugError
 from .host import Host
 from .lifecycle import HealthRecord
 from .model import Kind, LogLine, Match, Maybe, Port, Profile, Slot, Unknown
-from .readers import kernel, logs, pci, slots
+from .readers import kernel, logs, pci, slots, smbios
 
 # What --all-pci shows beside accelerators: nothing is expected of it.
 UNPROFILED = Profile(id="none", name="no accelerator", match=Match(), any_driver=True)
@@ -84,7 +84,7 @@ class Look:
         if not slots.names(self.host):
             return ()
         ports = {f.address: port for f in self.functions if (port := self.port(f.address)) is not None}
-        return slots.slots(self.host, self.functions, ports, self.settings.slots)
+        return slots.slots(self.host, self.functions, ports, {**smbios.slot_names(self.host), **self.settings.slots})
 
     def keep_slots(self, slots: tuple[Slot, ...]) -> None:
         """Take the slots of an earlier look, where nothing can have changed them."""

@@ -16,6 +16,19 @@ from hotplugctl.errors import HotplugError
 from .machine import MachineTree
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What may run side by side (pytest -n 2 --dist loadgroup): two guests, and the tests without one.
+
+    A guest waits more than it works, so that two processors have room for two of these at a time. Within a group
+    everything keeps its order: one guest serves many tests, and what has no guest may share a port or a folder.
+    """
+    for item in items:
+        group = "native"
+        if item.get_closest_marker("lab") is not None:
+            group = "drains" if item.path.name.startswith("test_drain") else "lab"
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
 @pytest.fixture
 def machine(tmp_path: Path) -> MachineTree:
     """An empty machine to build on."""

@@ -216,3 +216,22 @@ def _runtime(machine: MachineTree) -> Mapping[str, Any]:
     (device,) = probe.details(seen, probe.machine(seen).devices)
     assert isinstance(device.runtime, dict)
     return device.runtime
+
+
+def system_slot(name: str, bus: int, device: int = 0, segment: int = 0) -> bytes:
+    """A structure of type 9 as firmware writes it (SMBIOS 2.6): handle, name, what it is, where it is, and the text."""
+    head = bytes([9, 0x11]) + b"\x2a\x00" + bytes([1, 0xB6, 0x0D, 4, 4, 5, 0, 0x0C, 1])
+    return head + segment.to_bytes(2, "little") + bytes([bus, device << 3]) + name.encode() + b"\0\0"
+
+
+def test_what_is_printed_beside_a_slot_is_read_from_the_firmware(machine: MachineTree) -> None:
+    machine.port("0000:00:01.0", slot="1", bus=1)
+    machine.port("0000:00:02.0", slot="2", bus=2)
+    machine.port("0000:00:03.0", slot="3", bus=3)
+    machine.put("/sys/firmware/dmi/entries/9-0/raw", system_slot("PCIE SLOT 5 (RISER 2)", bus=1))
+    machine.put("/sys/firmware/dmi/entries/9-1/raw", system_slot("by its port", bus=0, device=2))
+    machine.put("/sys/firmware/dmi/entries/9-2/raw", system_slot("nowhere", bus=0xFF))
+    machine.put("/sys/firmware/dmi/entries/9-3/raw", b"\x09\x11\x00")
+    assert [slot.printed for slot in machine.slots().values()] == ["PCIE SLOT 5 (RISER 2)", "by its port", None]
+    own = machine.look(slots={"0000:00:01.0": "riser 2, slot 5"})
+    assert own.slots[0].printed == "riser 2, slot 5", "the configuration knows better"

@@ -31,7 +31,7 @@ def slots(
 ) -> tuple[Slot, ...]:
     """Every slot the kernel knows, filled and empty, in natural order.
 
-    `printed` maps port addresses, or slot names, to labels.
+    `printed` maps ports' addresses, slots' names, or `DOMAIN:BUS:DEVICE` of a slot or a port, to labels.
     """
     found = [slot(host, name, functions, ports, printed) for name in names(host)]
     return tuple(sorted(found, key=lambda slot: [_natural(part) for part in slot.name.split("-")]))
@@ -55,7 +55,7 @@ def slot(
     path = slot_path(port.address, functions) if port is not None else address
     return Slot(
         name=name,
-        printed=printed.get(port.address if port is not None else name, printed.get(name)),
+        printed=_printed(printed, name, port.address if port is not None else None, address),
         port=port.address if port is not None else None,
         path=path,
         hotplug=Hotplug(
@@ -73,6 +73,12 @@ def slot(
         link=port.link if port is not None else None,
         addresses=tuple(f.address for f in in_slot),
     )
+
+
+def _printed(known: Mapping[str, str], name: str, port: str | None, address: Maybe[str]) -> str | None:
+    """By the port or the name, as the configuration has it; else by the device or the port, as the firmware has it."""
+    keys = (port, name, address, port.rpartition(".")[0] if port is not None else None)
+    return next((known[key] for key in keys if isinstance(key, str) and key in known), None)
 
 
 def slot_path(port: str, functions: tuple[Function, ...]) -> str:
