@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ..host import Host
 from ..model import Maybe, Unknown
@@ -51,7 +51,7 @@ def _disks(host: Host, paths: Sequence[str]) -> Found:
     swapped = {posixpath.basename(line.split()[0]) for line in (swaps or "").splitlines()[1:] if line.split()}
     found = []
     for path, disk in below:
-        for name in _stacked(host, disk, set()):
+        for name in _reached(disk, lambda one: _stacked(host, one)):
             on = "" if name == disk else f" on {name}"
             number = host.text(f"{BLOCK}/{name}/dev")
             found += [(path, f"{disk}{on} is mounted at {where}") for device, source, where in mounts
@@ -61,15 +61,18 @@ def _disks(host: Host, paths: Sequence[str]) -> Found:
     return found
 
 
-def _stacked(host: Host, name: str, seen: set[str]) -> Iterator[str]:
-    """A block device and whatever is built on it: device mapper, RAID."""
-    if name in seen:
-        return
-    seen.add(name)
-    yield name
+def _stacked(host: Host, name: str) -> tuple[str, ...]:
+    """What is built on a block device: device mapper, RAID."""
     holders = host.names(f"{BLOCK}/{name}/holders")
-    for upper in holders if isinstance(holders, tuple) else ():
-        yield from _stacked(host, upper, seen)
+    return holders if isinstance(holders, tuple) else ()
+
+
+def _reached(start: str, further: Callable[[str], Iterable[str]]) -> list[str]:
+    """`start`, and all that is reached from it, each once."""
+    found = [start]
+    for name in found:
+        found += [other for other in further(name) if other not in found]
+    return found
 
 
 def _mounts(host: Host) -> tuple[tuple[str, str, str], ...] | Unknown:
@@ -100,7 +103,7 @@ def _network(host: Host, paths: Sequence[str]) -> Found:
         return routes
     found = []
     for interface in routes:
-        for name in _lower(host, interface, set()):
+        for name in _reached(interface, lambda one: _lower(host, one)):
             if name in below:
                 over = "" if name == interface else f" by way of {interface}"
                 found.append((below[name], f"{name} has the default route{over}"))
@@ -118,16 +121,12 @@ def _default_routes(host: Host) -> tuple[str, ...] | Unknown:
     return tuple(dict.fromkeys(found))
 
 
-def _lower(host: Host, interface: str, seen: set[str]) -> Iterator[str]:
-    """An interface and those it is made of: bond, bridge, VLAN (`lower_*`, net/core/dev.c)."""
-    if interface in seen:
-        return
-    seen.add(interface)
-    yield interface
+def _lower(host: Host, interface: str) -> Iterator[str]:
+    """What an interface is made of: bond, bridge, VLAN (`lower_*`, net/core/dev.c)."""
     names = host.names(f"{NET}/{interface}")
     for name in names if isinstance(names, tuple) else ():
         if name.startswith("lower_"):
-            yield from _lower(host, name.removeprefix("lower_"), seen)
+            yield name.removeprefix("lower_")
 
 
 def _is_below(host: Host, entry: str, path: str) -> bool:
