@@ -233,8 +233,9 @@ def drain(
     filters = select.Filters(vendor or (), state or (), slot or (), numa or (), label or ())
     order = command.Order(
         Wish(goal="power" if power_off or replace else "remove" if remove else "unbind", replace=replace,
-             timeout_s=duration(timeout, "--timeout") if timeout else None, grace_s=duration(grace, "--grace"),
-             stop_holders=stop_holders, scheduler=scheduler, scope=scope, group=group, reason=reason or ""),
+             timeout_s=duration(timeout, "--timeout") if timeout is not None else None,
+             grace_s=duration(grace, "--grace"), stop_holders=stop_holders, scheduler=scheduler, scope=scope,
+             group=group, reason=reason or ""),
         tuple(devices or ()), filters, dry_run=dry_run, yes=yes, undo=undo, status=status)
     return command.carry_out(common, order, lambda: _look(common, filters))
 

@@ -48,8 +48,12 @@ class Look:
     @cached_property
     def drains(self) -> Mapping[str, Record]:
         """Drains in progress, by the place of the card."""
-        found = record.everything(self.host)
-        return {} if isinstance(found, Unknown) else found
+        return {} if isinstance(self.holds, Unknown) else self.holds
+
+    @cached_property
+    def holds(self) -> Mapping[str, Record] | Unknown:
+        """The same, or why they could not be looked at."""
+        return record.everything(self.host)
 
     def place(self, function: pci.Function) -> str:
         """The PCI path of the place a function sits in: its slot's, else that of the port above, else its own."""

@@ -10,6 +10,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from . import config, records, rooms
+from .drain.record import FOLDER
 from .errors import Exit, HotplugError
 from .lifecycle import Facts, HealthRecord, enumerated_at, kernel_says, lost_bar_sizes, port_says, stand
 from .look import UNPROFILED, Look, profile_for
@@ -60,6 +61,8 @@ def machine(
     found += [unseen(seen, slot, close=close) for slot in seen.slots if slot.presence is True and not slot.addresses]
     found += drained(seen, found, close=close).values()
     gaps += [Gap(d.address or f"slot:{d.slot}", d.error) for d in found if d.error is not None]
+    if isinstance(seen.holds, Unknown) and seen.holds.kind is not Kind.NOT_CAPTURED:
+        gaps.append(Gap(FOLDER, f"whether a card is held could not be looked at: {seen.holds.why}"))
     return Machine(
         host=seen.host.name, kernel=kernel.release(seen.host), devices=tuple(found),
         slots=tuple(_with_room(seen, slot) for slot in seen.slots) if rooms or close else seen.slots,

@@ -11,6 +11,7 @@ Drains have a file of their own, `drain/record.py`.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -66,7 +67,7 @@ def _read(host: Host, path: str) -> dict[str, Any] | Unknown | None:
         return text
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return Unknown(f"{path} is damaged", Kind.IO)
     return value if isinstance(value, dict) else Unknown(f"{path} is damaged", Kind.IO)
 
@@ -88,14 +89,29 @@ def save(path: str, value: Mapping[str, Any], *, sync: bool = True) -> None:
 
     Raises HotplugError(DENIED) where it cannot be kept.
     """
+    folder = os.path.dirname(path)
     try:
-        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+        _folder(folder, 0o755)
         files.write_whole(path, json.dumps(value), sync=sync)
     except OSError as error:
+        denied = error.errno in (errno.EACCES, errno.EPERM)
         raise HotplugError(
-            f"cannot keep a record in {os.path.dirname(path)}", why=str(error.strerror), hint="run as root",
-            exit=Exit.DENIED,
+            f"cannot keep a record in {folder}", why=str(error.strerror),
+            hint="run as root" if denied else f"make {folder} writable, with room in it, then try again",
+            exit=Exit.DENIED if denied or error.errno == errno.EROFS else Exit.FAILED,
         ) from error
+
+
+def _folder(path: str, mode: int) -> None:
+    """A folder of ours, with this mode whatever the umask: what is held must be seen by everybody."""
+    missing = path
+    made = []
+    while not os.path.isdir(missing):
+        made.append(missing)
+        missing = os.path.dirname(missing)
+    os.makedirs(path, exist_ok=True)
+    for folder in made:
+        os.chmod(folder, mode if folder == path else 0o755)
 
 
 def forget(path: str) -> None:
@@ -161,8 +177,11 @@ def lock(name: str, purpose: str, said: str | None = None) -> Iterator[None]:
     """
     path = f"{RUN}/lock/{file_name(name)}"
     try:
-        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        # Whoever may open it may lock it: root alone, or anybody could hold up every drain.
+        _folder(os.path.dirname(path), 0o700)
+        os.chmod(os.path.dirname(path), 0o700)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        os.fchmod(descriptor, 0o600)
     except OSError as error:
         raise HotplugError(
             f"cannot lock {name}", why=str(error.strerror), hint="run as root", exit=Exit.DENIED
@@ -178,6 +197,9 @@ def lock(name: str, purpose: str, said: str | None = None) -> Iterator[None]:
             ) from None
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"pid {os.getpid()} ({purpose})\n".encode(), 0)
-        yield
+        try:
+            yield
+        finally:
+            os.ftruncate(descriptor, 0)
     finally:
         os.close(descriptor)

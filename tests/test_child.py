@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -146,3 +147,22 @@ def test_a_tool_gets_a_fixed_environment_no_input_and_bounded_output(monkeypatch
     assert "SECRET" not in answer.stdout
     assert f"PATH={child.PATH}" in answer.stdout
     assert len(answer.stdout) < child.OUTPUT_LIMIT + 70_000
+
+
+def test_a_lock_is_roots_alone_and_names_nobody_once_it_is_free() -> None:
+    with records.lock("test:lock", "test"):
+        path = Path(records.RUN) / "lock" / "test:lock"
+        assert (stat.S_IMODE(path.stat().st_mode), stat.S_IMODE(path.parent.stat().st_mode)) == (0o600, 0o700)
+        assert f"pid {os.getpid()}" in path.read_text()
+    assert path.read_text() == ""
+    path.unlink()
+
+
+def test_a_record_can_be_read_by_everybody_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        records.save(str(tmp_path / "lib" / "drain" / "one.json"), {"a": 1})
+    finally:
+        os.umask(before)
+    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("lib", "lib/drain", "lib/drain/one.json")]
+    assert modes == [0o755, 0o755, 0o644]

@@ -6,18 +6,21 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from hotplugctl import probe
+from hotplugctl.drain import orders, refusing, replacing, words
 from hotplugctl.drain.plan import plan
 from hotplugctl.drain.pulling import safe_to_pull
 from hotplugctl.drain.record import SCHEMA, Record, Taken
+from hotplugctl.drain.run import Talk
 from hotplugctl.drain.site import Card, Piece, Site, Wish
 from hotplugctl.drain.survey import Survey
 from hotplugctl.drain.undo import undo
 from hotplugctl.drain.words import again
+from hotplugctl.errors import Exit, HotplugError
 from hotplugctl.model import (
     Blocker,
     Device,
@@ -32,6 +35,7 @@ from hotplugctl.model import (
     Unknown,
     Work,
 )
+from hotplugctl.select import Filters
 
 from .machine import MachineTree
 
@@ -251,7 +255,10 @@ def test_a_holder_blocks_until_it_may_be_waited_for_or_stopped(machine: MachineT
 def test_what_may_never_be_signalled_can_only_be_waited_for(machine: MachineTree) -> None:
     init = {"site": {"untouchable": {41: "pid 1 is the machine's init"}}}
     [blocker] = busy(machine, HOLDER, wish=Wish(stop_holders=True), **init).blockers
-    assert (blocker.why, blocker.lifted_by) == ("pid 1 is the machine's init", "--timeout D")
+    assert (blocker.why.partition(";")[0], blocker.lifted_by) == ("pid 1 is the machine's init", "--timeout D")
+    both = busy(machine, HOLDER, wish=Wish(stop_holders=True, timeout_s=60), **init)
+    assert both.blockers == ()
+    assert any("only waited for" in warning for warning in both.warnings)
 
 
 def test_who_could_not_be_looked_for_is_never_nobody(machine: MachineTree) -> None:
@@ -379,7 +386,7 @@ TAKEN = (
 def test_an_undo_goes_backwards_over_exactly_what_was_done(machine: MachineTree) -> None:
     machine.card(driver=None, sriov_numvfs="0")
     found = undo(held(machine, recorded(*TAKEN)))
-    assert dos(found) == ["record", "light", "bind", "vfs", "start", "uncordon", "forget"]
+    assert dos(found) == ["record", "light", "bind", "vfs", "start", "ready", "uncordon", "forget"]
     begun = recorded(*TAKEN, Taken("back", "0000:00:01.0", ""))
     assert dos(undo(held(machine, begun))) == ["light", "bind", "vfs", "start", "ready", "uncordon", "forget"]
 
@@ -408,9 +415,92 @@ def test_a_record_that_cannot_be_read_forbids_everything_and_is_not_written_over
     machine.put("/var/lib/hotplugctl/drain/0000:00:01.0.json", "{ half of")
     found = planned(machine)
     assert "record" not in dos(found)
-    assert [(blocker.what, blocker.lifted_by) for blocker in found.blockers] == [("slot 1 0000:01:00.0 is held", None)]
+    assert [(blocker.what, blocker.lifted_by) for blocker in found.blockers] == [
+        ("slot 1 0000:01:00.0 is held by a drain nobody can read", None)]
     assert "damaged" in found.blockers[0].why
+    assert found.steps == ()
     assert machine.device().state is State.DRAINING, "a hold nobody can read is still a hold"
+
+
+def damaged(**changes: Any) -> str:
+    """A record with something in it that cannot be."""
+    return json.dumps({"schema": SCHEMA, **asdict(recorded()), **changes})
+
+
+@pytest.mark.parametrize("text", [
+    "[" * 100_000, "null", "{}", '{"schema": "hotplugctl.drain/9"}', damaged(key=[1]), damaged(key="0000:00:02.0"),
+    damaged(card=None), damaged(card=[]), damaged(goal="everything"), damaged(goal=None), damaged(told=None),
+    damaged(told={"slurm": 1}), damaged(taken=[1]), damaged(taken=[{"do": 1}]), damaged(taken={}), damaged(addresses=1),
+])
+def test_one_damaged_record_is_a_hold_and_hurts_no_other_card(machine: MachineTree, text: str) -> None:
+    machine.port("0000:00:02.0", slot="2", bus=2)
+    machine.card()
+    machine.card("0000:02:00.0", under="0000:00:02.0", driver=None)
+    machine.put("/var/lib/hotplugctl/drain/0000:00:01.0.json", text)
+    rows = machine.devices()
+    assert rows[ADDRESS].held is not None
+    assert rows["0000:02:00.0"].held is None
+    assert [b.lifted_by for b in planned(machine).blockers] == [None]
+    with pytest.raises(HotplugError, match="cannot be taken back"):
+        refusing.unreadable("0000:00:01.0", surveyed(machine).cards[0].record)
+
+
+def test_a_card_in_no_slot_that_was_removed_is_found_again_by_its_address(tmp_path: Path) -> None:
+    machine = MachineTree(tmp_path)
+    machine.port(slot=None)
+    record = recorded(key="0000:00:01.0", slot=None, taken=(Taken("remove", ADDRESS, "", done=True),), goal="remove")
+    machine.put("/var/lib/hotplugctl/drain/0000:00:01.0.json", json.dumps({"schema": SCHEMA, **asdict(record)}))
+    seen = machine.look()
+    found = probe.machine(seen)
+    named = orders.meant(seen, found, [ADDRESS], Filters(), undoing=True)
+    site = Survey(seen, found, Wish()).site(named, None)
+    assert dos(undo(site)) == ["record", "rescan", "ready", "forget"]
+    assert words.undo(site) == f"hotplugctl drain {ADDRESS} --undo"
+    assert [plan.state for plan in orders.status(seen, found, found.devices)] == [State.DRAINED]
+
+
+def test_there_may_be_nothing_to_take_back_from_an_empty_slot_or_an_absent_address(machine: MachineTree) -> None:
+    machine.port("0000:00:02.0", slot="2", bus=2, present=False)
+    seen = machine.look()
+    found = probe.machine(seen)
+    assert orders.meant(seen, found, ["slot:2", "0000:09:00.0"], Filters(), undoing=True) == ()
+    for word in ("slot:2", "0000:09:00.0"):
+        with pytest.raises(HotplugError) as caught:
+            orders.meant(seen, found, [word], Filters())
+        assert caught.value.exit is Exit.UNKNOWN
+
+
+def test_one_card_is_exchanged_at_a_time(machine: MachineTree) -> None:
+    machine.port("0000:00:02.0", slot="2", bus=2)
+    machine.card()
+    machine.card("0000:02:00.0", under="0000:00:02.0")
+    seen = machine.look()
+    found = probe.machine(seen)
+    wish = Wish(goal="power", replace=True)
+    with pytest.raises(HotplugError, match="--replace takes one card"):
+        replacing.replace_card(Survey(seen, found, wish), found.devices, wish, cast(Talk, None), yes=True)
+
+
+def test_only_a_slot_that_was_switched_off_has_another_card_in_it(machine: MachineTree) -> None:
+    machine.card()
+    off, gone = Taken("power", "slot:1", "", done=True), Taken("remove", ADDRESS, "", done=True)
+
+    def exchanged(record: Record) -> bool:
+        return replacing.exchanged(held(machine, record).cards[0])
+
+    assert exchanged(recorded(off))
+    assert exchanged(recorded(gone, pulled=True))
+    assert not exchanged(recorded(gone)), "a rescan may have brought the same card back"
+    assert not exchanged(recorded(off, Taken("back", "0000:00:01.0", ""))), "an undo has"
+
+
+def test_the_way_round_a_slot_that_cannot_be_switched_is_remove_instead(tmp_path: Path) -> None:
+    machine = MachineTree(tmp_path)
+    machine.port(slot=None)
+    machine.card()
+    wish = Wish(goal="power")
+    [blocker] = planned(machine, goal="power").blockers
+    assert refusing.lifted(blocker, surveyed(machine), wish) == f"hotplugctl drain {ADDRESS} --remove"
 
 
 def test_two_cards_below_a_port_without_a_slot_are_one_place(tmp_path: Path) -> None:
@@ -430,7 +520,7 @@ def test_a_drain_in_a_bundle_is_shown_wherever_the_card_is(machine: MachineTree)
     rows = machine.devices()
     assert [(row.state, row.rung) for row in rows.values()] == [
         (State.DRAINED, State.MAPPED), (State.DRAINED, State.REMOVED)]
-    assert rows["slot:2"].held == Held("ann", "2026-11-29T16:24:08.123Z", "ECC")
+    assert rows["slot:2"].held == Held("ann", "2026-11-29T16:24:08.123Z", "ECC", "0000:00:02.0")
 
 
 @pytest.mark.parametrize(("wish", "typed"), [

@@ -45,7 +45,7 @@ INSIDE = {
     "Driver": "name module version firmware",
     "Link": "speed_gts width max_speed_gts max_width limit_speed_gts limit_width limited_by",
     "Bar": "index size address kind assigned", "Node": "path major minor owner group mode",
-    "Note": "severity id text", "Held": "by since reason", "Power": "state runtime",
+    "Note": "severity id text", "Held": "by since reason place", "Power": "state runtime",
     "Errors": "correctable nonfatal fatal",
     "Holder": "pid command user via node container pod job release unit since",
     "Hotplug": "driver capable surprise button power_controller indicator latch",

@@ -188,3 +188,13 @@ def test_a_form_imports_only_what_it_needs(form, absent):
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not absent & set(run.stdout.split())
+
+
+def test_no_letter_is_lost_at_any_width() -> None:
+    words = "announce that it is undone, then bind labaccel again and look whether it took".split()
+    columns = (Column("STEP"), Column("WHY", wraps=True, least=8), Column("TAKEN BACK BY", wraps=True, least=16))
+    row = Row((words[0], " ".join(words[1:8]), " ".join(words[5:])))
+    wanted = sorted("".join(str(value) for value in row.cells).replace(" ", ""))
+    for width in range(40, 120):
+        body = render(Table(columns, (row,)), "table", width=width).split("\n", 2)[2]
+        assert sorted("".join(body.split())) == wanted, width

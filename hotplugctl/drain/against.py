@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ..model import Blocker, Holder, Unknown, unseen
 from .pulling import switches_power
+from .record import path
 from .site import Card, Piece, Site, Wish
 from .workers import running, scheduled, text_of, working
 
@@ -26,7 +27,8 @@ def blockers_of(site: Site, wish: Wish) -> Iterator[Blocker]:
 
 def _needed_here(site: Site, card: Card) -> Iterator[Blocker]:
     if card.record is not None and not card.record.goal:
-        yield Blocker(f"{card.said} is held", card.record.reason, None)
+        why = f"{card.record.reason}; look at {path(card.key)}"
+        yield Blocker(f"{card.said} is held by a drain nobody can read", why, None)
     for piece in card.pieces:
         if isinstance(piece.uses, Unknown):
             if site.live:
@@ -79,7 +81,7 @@ def _busy(site: Site, card: Card, wish: Wish) -> Iterator[Blocker]:
         elif not waits and not wish.stop_holders:
             yield Blocker(who, f"{DIES}; it ends with: {text_of(holder.release)}", LIFT_WORK)
         elif not waits and untouchable is not None and scheduled(card, holder) is None:
-            yield Blocker(who, untouchable, "--timeout D")
+            yield Blocker(who, f"{untouchable}; it ends with: {text_of(holder.release)}", "--timeout D")
     if not waits and not wish.stop_holders:
         for work in running(card):
             yield Blocker(f"{work.id} runs on it", f"{DIES}; it ends with: {work.stop}", LIFT_WORK)
@@ -106,6 +108,9 @@ def warnings_of(site: Site, wish: Wish) -> Iterator[str]:
             yield from place.warnings
         if (gap := unseen(card.holders)) is not None and not site.live:
             yield f"who has {card.said} was not captured ({gap.why})"
+        for holder in working(card):
+            if wish.stop_holders and (why := site.untouchable.get(holder.pid)) is not None:
+                yield f"pid {holder.pid} {text_of(holder.command)} is only waited for: {why}"
         for holder in card.holders if isinstance(card.holders, tuple) else ():
             if holder.via == "module":
                 yield f"the kernel module {text_of(holder.command)} uses the driver of {card.said}"

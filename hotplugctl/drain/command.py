@@ -38,14 +38,16 @@ def carry_out(common: Common, order: Order, look: Callable[[], Look]) -> Exit:
         machine = probe.machine(seen)
     if order.status:
         return _status(common, order, seen, machine)
-    named = orders.meant(seen, machine, order.devices, order.filters)
-    survey = orders.survey(seen, machine, wish, undoing=order.undo)
+    named = orders.meant(seen, machine, order.devices, order.filters, undoing=order.undo)
+    survey = orders.survey(seen, machine, wish, named, undoing=order.undo)
     if order.dry_run:
         with show.progress(common, "asking who works on it"):
             planned = orders.dry(survey, named, undoing=order.undo, blind=refusing.blind(survey))
         show.value(common, "plan", planned, lambda: plans.pages(planned, before=True), machine)
         return Exit.REFUSED if planned.blockers else Exit.OK
     done = _done(common, order, survey, named)
+    if order.undo and not done.done:
+        show.hint(common, "nothing to take back: no drain is recorded of it")
     show.value(common, "plan", done, lambda: plans.pages(done, before=False), machine)
     return Exit.OK
 
@@ -66,7 +68,7 @@ def _done(common: Common, order: Order, survey: Survey, named: Sequence[Device])
         ask=lambda planned: show.ask(common, plans.pages(planned, before=True), f"drain {plans.named(planned)}?"),
         document=lambda planned: documents.alone("plan", planned))
     if order.undo:
-        return run.take_back(survey, named, survey.wish, talk)
+        return run.take_back(survey, named, survey.wish, talk, yes=order.yes)
     if survey.wish.replace:
         return replacing.replace_card(survey, named, survey.wish, talk, yes=order.yes)
     return run.begin(survey, named, survey.wish, talk, yes=order.yes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from .. import select
@@ -13,8 +14,11 @@ from ..model import Device, Machine, Plan
 from ..plugs import schedulers
 from . import words
 from .plan import plan
-from .site import Site, Wish
+from .refusing import unreadable
+from .replacing import exchanged
+from .site import Card, Site, Wish
 from .survey import Survey
+from .there import OUTLIVE
 from .undo import BACK, undo
 
 FORESEE_S = 10.0
@@ -45,42 +49,66 @@ def _wrong(what: str, why: str, hint: str) -> HotplugError:
     return HotplugError(what, why=why, hint=hint, exit=Exit.USAGE)
 
 
-def meant(seen: Look, machine: Machine, devices: Sequence[str], filters: select.Filters) -> tuple[Device, ...]:
-    """The devices named, those off the bus through their drain's record. Raises HotplugError(UNKNOWN) for none."""
+def meant(
+    seen: Look, machine: Machine, devices: Sequence[str], filters: select.Filters, *, undoing: bool = False
+) -> tuple[Device, ...]:
+    """The devices named, those off the bus through their drain's record.
+
+    To an undo any existing slot and any well-formed address will do: there may be nothing to take back. Raises
+    HotplugError(UNKNOWN) when there is nothing.
+    """
     chosen = select.choose(machine, devices, filters, absent_ok=True)
     found = list(chosen.devices)
     for address in chosen.addresses:
-        keys = [hold.slot or hold.key for hold in seen.drains.values() if address in (hold.address, *hold.addresses)]
-        rows = [d for d in machine.devices if d.held is not None and d.slot in keys]
-        if not rows:
+        keys = {hold.key for hold in seen.drains.values() if address in (hold.address, *hold.addresses)}
+        rows = [d for d in machine.devices if d.held is not None and d.held.place in keys]
+        if not rows and not undoing:
             raise HotplugError(f"no device {address}", why="it is not on the bus, and no drain is recorded of it",
                                hint="hotplugctl list --slots", exit=Exit.UNKNOWN)
-        found += rows
-    for name in chosen.slots:
+        found += [row for row in rows if row not in found]
+    for name in chosen.slots if not undoing else ():
         raise HotplugError(f"slot {name} is empty", why="there is nothing to drain, and no drain is recorded of it",
                            hint="hotplugctl list --slots", exit=Exit.UNKNOWN)
-    if not found:
+    if not found and not (undoing and (chosen.slots or chosen.addresses)):
         raise HotplugError("no device is meant", why="none passes the filters", hint="hotplugctl list",
                            exit=Exit.UNKNOWN)
     return tuple(found)
 
 
-def survey(seen: Look, machine: Machine, wish: Wish, *, undoing: bool = False) -> Survey:
-    """How the drain will look. An undo asks the schedulers its records speak of, whatever is wished now."""
+def survey(seen: Look, machine: Machine, wish: Wish, named: Sequence[Device], *, undoing: bool = False) -> Survey:
+    """How the drain will look. An undo asks the schedulers its own records speak of, whatever is wished now."""
     if not isinstance(seen.host, Live):
         return Survey(seen, machine, wish)
-    names = [key.partition(":")[0] for hold in seen.drains.values() for key in hold.told]
-    wanted = list(dict.fromkeys(names)) if undoing else [wish.scheduler]
-    return Survey(seen, machine, wish, [one for name in wanted for one in schedulers.found(name, seen.host)])
+    if not undoing:
+        return Survey(seen, machine, wish, schedulers.found(wish.scheduler, seen.host))
+    places = [d.held.place for d in named if d.held is not None and d.held.place is not None]
+    names = dict.fromkeys(
+        key.partition(":")[0] for place in places if place in seen.drains for key in seen.drains[place].told)
+    there: list[schedulers.Scheduler] = []
+    for name in names:
+        with suppress(HotplugError):    # whose step comes and finds it missing says so
+            there += schedulers.found(name, seen.host) if name in schedulers.SCHEDULERS else []
+    return Survey(seen, machine, wish, there)
 
 
 def dry(found: Survey, devices: Sequence[Device], *, undoing: bool, blind: str | None) -> Plan:
     """What a run would do."""
     site = found.site(devices, blind)
     if undoing:
+        for card in site.cards:
+            unreadable(card.key, card.record)
         return undo(site)
+    if found.wish.replace and all(exchanged(card) for card in site.cards):
+        return undo(replace(site, cards=tuple(_only_the_hold(card) for card in site.cards)))
     planned = plan(site, found.wish)
     return replace(planned, warnings=(*planned.warnings, *_foreseen(found, site)))
+
+
+def _only_the_hold(card: Card) -> Card:
+    """What is left to do for a card that took another's place."""
+    record = card.record
+    kept = tuple(t for t in record.taken if t.do in ("light", *OUTLIVE)) if record is not None else ()
+    return replace(card, record=replace(record, taken=kept) if record is not None else None)
 
 
 def _foreseen(found: Survey, site: Site) -> list[str]:
@@ -96,9 +124,7 @@ def _foreseen(found: Survey, site: Site) -> list[str]:
 def status(seen: Look, machine: Machine, devices: Sequence[Device]) -> list[Plan]:
     """Each drain in progress among these devices, planned as it was wished when it began; no scheduler is asked."""
     plans = []
-    for device in devices:
-        if device.held is None:
-            continue
+    for device in {d.held.place: d for d in devices if d.held is not None}.values():
         look = Survey(seen, machine, Wish())
         site = look.site([device], None)
         record = site.cards[0].record

@@ -13,24 +13,24 @@ from ..model import Holder, Maybe, Plan, PlanDevice, SafeToPull, State, Step
 from . import words
 from .against import blockers_of, warnings_of
 from .pulling import safe_to_pull, switches_power
+from .record import GOALS
 from .site import Card, Site, Wish
 from .workers import running, scheduled, text_of, working
-
-GOALS = ("unbind", "remove", "power")      # how far a drain goes
 
 
 def plan(site: Site, wish: Wish) -> Plan:
     """What the drain that was wished does from here."""
-    steps = tuple(steps_of(site, wish))
+    unreadable = any(card.record is not None and not card.record.goal for card in site.cards)
+    steps = () if unreadable else tuple(steps_of(site, wish))
     blockers = tuple(blockers_of(site, wish))
     one = site.cards[0].device if len(site.cards) == 1 else None
-    state = State.DRAINING if steps else State.DRAINED
+    state = State.DRAINING if steps or unreadable else State.DRAINED
     return Plan(
         device=one,
         devices=tuple(_device(card, state) for card in site.cards),
         group=tuple(piece.address for card in site.cards for piece in card.pieces),
         steps=steps, blockers=blockers, warnings=tuple(warnings_of(site, wish)), holders=_all_holders(site),
-        state=state, safe_to_pull=_together([safe_to_pull(card) for card in site.cards]),
+        state=state, safe_to_pull=_together([safe_to_pull(card) for card in site.cards]) if site.cards else None,
         undo=words.undo(site), resume=words.again(site, wish),
     )
 
@@ -92,8 +92,6 @@ def _check(at: _At) -> Iterator[Step]:
 
 def _record(at: _At) -> Iterator[Step]:
     record = at.card.record
-    if record is not None and not record.goal:
-        return      # it cannot be read: that forbids the drain, and is not written over
     further = record is None or GOALS.index(at.wish.goal) > GOALS.index(record.goal)
     if record is None or further or record.boot_id != at.site.boot_id or record.find("back", at.card.key) is not None:
         yield at.step("record", at.card.key, "what is begun is on the disk first", "forget the record")

@@ -18,6 +18,7 @@ from ..model import Held, Kind, Maybe, Unknown
 
 FOLDER = "/var/lib/hotplugctl/drain"
 SCHEMA = "hotplugctl.drain/1"
+GOALS = ("unbind", "remove", "power")      # how far a drain goes
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class Record:
     @property
     def held(self) -> Held:
         """As devices show it."""
-        return Held(self.by, self.since, self.reason)
+        return Held(self.by, self.since, self.reason, self.key)
 
     @property
     def unbound(self) -> bool:
@@ -126,27 +127,49 @@ def everything(host: Host) -> Mapping[str, Record] | Unknown:
     for name in names:
         if not name.endswith(".json") or name.startswith("."):
             continue
-        record = _parsed(host.text(f"{FOLDER}/{name}"))
-        if isinstance(record, Record):
-            found[record.key] = record
-        elif isinstance(record, Unknown):
-            key = name.removesuffix(".json").replace("+", "/")
-            found[key] = _damaged(key, record.why)
+        key = name.removesuffix(".json").replace("+", "/")
+        record = _parsed(key, host.text(f"{FOLDER}/{name}"))
+        if record is not None:
+            found[key] = record if isinstance(record, Record) else _damaged(key, record.why)
     return found
 
 
-def _parsed(text: Maybe[str]) -> Maybe[Record]:
+# What a field must be for anything to be done on its word; None is allowed where the type says so.
+_TEXT, _MAYBE = (str,), (str, type(None))
+_FIELDS: Mapping[str, tuple[type, ...]] = {
+    "key": _TEXT, "slot": _MAYBE, "address": _MAYBE, "addresses": (list,), "card": (dict,), "boot_id": _MAYBE,
+    "since": _TEXT, "by": _TEXT, "reason": _TEXT, "goal": _TEXT, "scope": _TEXT, "announced": _TEXT, "rung": _TEXT,
+    "taken": (list,), "told": (dict,), "pulled": (bool,),
+}
+_STEP: Mapping[str, tuple[type, ...]] = {
+    "do": _TEXT, "target": _TEXT, "at": _TEXT, "done": (bool,), "took_s": (int, float), "said": _MAYBE,
+}
+
+
+def _parsed(key: str, text: Maybe[str]) -> Maybe[Record]:
     if not isinstance(text, str):
         return text
     try:
         value = json.loads(text)
         if value.pop("schema") != SCHEMA:
             return Unknown("it is of another version of hotplugctl", Kind.IO)
+        _check(value, _FIELDS)
+        for step in value["taken"]:
+            _check(step, _STEP)
+        told = all(isinstance(one, dict) for one in value["told"].values())
+        if value["key"] != key or value["goal"] not in GOALS or not told:
+            raise ValueError("it says what it cannot be about")
         value["taken"] = tuple(Taken(**one) for one in value["taken"])
-        value["addresses"] = tuple(value["addresses"])
+        value["addresses"] = tuple(str(address) for address in value["addresses"])
         return Record(**value)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        return Unknown(f"it is damaged ({error})", Kind.IO)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        return Unknown(f"it is damaged ({type(error).__name__}: {str(error)[:80]})", Kind.IO)
+
+
+def _check(value: Mapping[str, Any], fields: Mapping[str, tuple[type, ...]]) -> None:
+    for name, types in fields.items():
+        if not isinstance(value[name], types):
+            raise TypeError(f"{name} is a {type(value[name]).__name__}")
 
 
 def _damaged(key: str, why: str) -> Record:

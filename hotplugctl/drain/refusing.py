@@ -50,10 +50,14 @@ def unreadable(key: str, record: Record | None) -> None:
 
 def lifted(blocker: Blocker, site: Site, wish: Wish) -> str:
     """The next thing to type when this stands in the way."""
+    if blocker.lifted_by is None and any(card.record is not None and not card.record.goal for card in site.cards):
+        return "put back by hand what that file speaks of, then remove it"
     if blocker.lifted_by is None:
         return f"hotplugctl probe {words.names(site)}, and free it of that first"
     option = blocker.lifted_by.partition(",")[0].replace("--timeout D", "--timeout 10m")
     base = replace(wish, scheduler="auto") if option.startswith("--scheduler") else wish
+    if option == "--remove":        # instead of --power-off, not beside it
+        base = replace(wish, goal="unbind")
     hint = words.again(site, base, option)
     if "--stop-holders" in blocker.lifted_by:
         hint += f" (waits for it), or {words.again(site, wish, '--stop-holders')} (ends it)"

@@ -16,10 +16,11 @@ from . import words
 from .back import BACKWARD, READY_S, reach
 from .bench import own
 from .plan import plan
-from .run import Run, Talk, begin, finish, locked, resumable
+from .run import Run, Talk, attempt, begin, finish, locked, resumable
 from .site import Card, Wish
 from .survey import Survey
 from .there import identity
+from .undo import BACK
 
 GLANCE_S = 0.25
 REMIND_S = 60.0
@@ -38,8 +39,11 @@ def replace_card(survey: Survey, devices: Sequence[Device], wish: Wish, talk: Ta
     Raises HotplugError: as a drain does; FAILED when the new card does not become ready (the hold is kept).
     """
     site = survey.site(devices, None)
+    if len(site.cards) != 1:
+        raise HotplugError("--replace takes one card", why=f"{len(site.cards)} are meant: {words.names(site)}",
+                           hint="hotplugctl drain slot:N --replace, one after the other", exit=Exit.USAGE)
     drained: tuple[Done, ...] = ()
-    if not _exchanged(site.cards[0]):
+    if not exchanged(site.cards[0]):
         drained = begin(survey, devices, wish, talk, yes=yes).done
     with locked(site, "waiting for its replacement"):
         survey.reread(site)
@@ -59,12 +63,16 @@ def replace_card(survey: Survey, devices: Sequence[Device], wish: Wish, talk: Ta
         more={"replaced": {name: found[name] for name in ("old", "new", "differs")}})
 
 
-def _exchanged(card: Card) -> bool:
-    """Was the card drained and taken out by an earlier run? What is in the slot now must not be drained again."""
+def exchanged(card: Card) -> bool:
+    """Was the card drained and taken out by an earlier run? What is in the slot now must not be drained again.
+
+    A slot that was switched off shows a card again only when one was put in; after a mere `remove`, or in the middle of
+    an undo, it may be the same one.
+    """
     record = card.record
-    if record is None:
+    if record is None or record.find(BACK, card.key) is not None:
         return False
-    return record.pulled or (bool(card.pieces) and (record.has("power") or record.has("remove")))
+    return record.pulled or (bool(card.pieces) and record.has("power"))
 
 
 def _card(run: Run) -> Card:
@@ -90,14 +98,14 @@ def _see_it_go(run: Run) -> None:
     _until(run, lambda: _empty(run) or _on_the_bus(run), f"the card ({what}) is still in {_where(_card(run))}: pull it")
     run.survey.keep(replace(own(_card(run)), pulled=True))
     run.look()
-    run.talk.say(f"the card is out of {_where(_card(run))}")
+    run.talk.say(f"{_where(_card(run))} reports no card any more")
 
 
 def _see_another(run: Run) -> None:
     if not _on_the_bus(run):
         run.talk.say(f"now put the new card into {_where(_card(run))}")
     _until(run, lambda: not _empty(run) or _on_the_bus(run),
-           f"{_where(_card(run))} is still empty: put the new card in")
+           f"{_where(_card(run))} reports no card yet: put the new card in; if it is in, press the slot's button")
     run.talk.say(f"a card is in {_where(_card(run))}; waiting for it to be ready")
 
 
@@ -126,7 +134,7 @@ def _ready(run: Run) -> Device:
     reach(run.bench, card, State.IDENTIFIED, UP_S)
     run.look()
     if not _on_the_bus(run) and card.slot is not None and card.slot.power == "off":
-        run.take(Step("power", card.name, "the slot waits to be switched on", None, card.key), BACKWARD)
+        attempt(run, Step("power", card.name, "the slot waits to be switched on", None, card.key), BACKWARD)
     device = reach(run.bench, card, State.READY, READY_S)
     if device is not None and device.rung is State.READY:
         run.look()

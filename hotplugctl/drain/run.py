@@ -22,9 +22,11 @@ from .record import Taken
 from .refusing import CONFIRM, blind, refuse, unreadable
 from .site import Card, Site, Wish
 from .survey import Survey
-from .there import FORWARD, RECORDED, before
-from .undo import BACK, undo
+from .there import FORWARD, OUTLIVE, RECORDED, before, identity
+from .undo import BACK, in_kernel, undo
 from .waiting import hold_out
+
+ENDS_WORK = ("vfs", "unbind")       # whoever has opened the card by then loses it
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,8 @@ class Run:
     talk: Talk
     done: list[Done] = field(default_factory=list)
     started: float = 0.0
-    stopping: bool = False       # what the work did not finish in its time is being stopped
+    undoing: bool = False
+    signalled: list[str] = field(default_factory=list)      # who was sent what, as it is said
 
     def __post_init__(self) -> None:
         self.host = _live(self.survey)
@@ -124,7 +127,7 @@ def begin(
         raise HotplugError("drain cannot work here", why=site.blind, hint=f"sudo {words.again(site, wish)}",
                            exit=Exit.DENIED)
     found = plan(site, wish)
-    if not found.steps:
+    if not found.steps and not found.blockers:
         return found
     refuse(found, wish, site, talk.say)
     if not yes:
@@ -137,12 +140,25 @@ def begin(
     with locked(site, "draining it"):
         survey.reread(site)
         run = Run(survey, site, wish, talk)
+        for card in site.cards:
+            _another_card(run, card)
         with resumable(run):
             return _forward(run)
 
 
-def take_back(survey: Survey, devices: Sequence[Device], wish: Wish, talk: Talk) -> Plan:
-    """Undo the drains of these places, up to READY again. Raises HotplugError: FAILED, DENIED, REFUSED."""
+def _another_card(run: Run, card: Card) -> None:
+    """The card that was put in place of a drained one is drained like any other: what was done to the first is over."""
+    record = run.survey.records.get(card.key)
+    if record is not None and record.pulled and card.pieces:
+        kept = tuple(t for t in record.taken if t.do in OUTLIVE)
+        run.survey.keep(replace(record, pulled=False, card=identity(card.device), taken=kept))
+
+
+def take_back(survey: Survey, devices: Sequence[Device], wish: Wish, talk: Talk, *, yes: bool) -> Plan:
+    """Undo the drains of these places, up to READY again. Raises HotplugError: FAILED, DENIED, REFUSED.
+
+    `yes`: where the card has gone for good, only the hold is lifted.
+    """
     _live(survey)
     site = survey.site(devices, blind(survey))
     if site.blind is not None:
@@ -150,9 +166,10 @@ def take_back(survey: Survey, devices: Sequence[Device], wish: Wish, talk: Talk)
                            exit=Exit.DENIED)
     with locked(site, "undoing its drain"):
         survey.reread(site)
-        run = Run(survey, site, wish, talk)
+        run = Run(survey, site, wish, talk, undoing=True)
         for card in site.cards:
             unreadable(card.key, survey.records.get(card.key))
+            _gone_for_good(run, card, yes=yes)
         with resumable(run):
             return _backward(run)
 
@@ -176,7 +193,7 @@ def resumable(run: Run) -> Iterator[None]:
             raise
         raise HotplugError(
             "interrupted", why=f"the drain of {words.names(run.site)} is recorded and waits",
-            hint=_ways_on(run), exit=Exit.INTERRUPTED,
+            hint=words.undo(run.site) if run.undoing else _ways_on(run), exit=Exit.INTERRUPTED,
         ) from None
 
 
@@ -185,7 +202,7 @@ def _ways_on(run: Run) -> str:
 
 
 def _forward(run: Run) -> Plan:
-    scanned, last = False, None
+    fresh, last = False, None
     passed: set[Step] = set()       # hooks that may veto, asked once; the record comes after them
     run.look(holders=True, schedulers=True)
     while True:
@@ -194,23 +211,30 @@ def _forward(run: Run) -> Plan:
         if not steps:
             return replace(found, done=tuple(run.done))
         step = steps[0]
-        if step.do == "unbind" and not scanned:
+        if step.do in ENDS_WORK and not fresh:
             run.look(holders=True, schedulers=True)     # somebody may have opened it since
-            scanned = True
+            fresh = True
             continue
         with both_ways(run):
             refuse(found, run.wish, run.site, run.talk.say)
             if step.do in ("wait", "stop"):
-                hold_out(run)
-                scanned = True
+                _hold_out(run, step)
+                fresh = True
                 continue
         if step == last:
             raise _no_effect(run, found, step)
-        _attempt(run, step, FORWARD)
+        attempt(run, step, FORWARD)
         if step.do == "check":
             passed.add(step)
-        last = step
-        run.look(schedulers=step.do == "cordon")
+        fresh, last = False, step
+        run.look(holders=step.do == "quiesce", schedulers=step.do == "cordon")
+
+
+def _hold_out(run: Run, step: Step) -> None:
+    at, began = iso_time(run.host.now()), run.host.elapsed()
+    hold_out(run)
+    said = "; ".join(run.signalled) or None
+    run.done.append(Done(step.do, step.target, at, round(run.host.elapsed() - began, 3), said))
 
 
 @contextmanager
@@ -235,7 +259,7 @@ def _backward(run: Run) -> Plan:
         step = found.steps[0]
         if step == last:
             raise _no_effect(run, found, step)
-        _attempt(run, step, BACKWARD)
+        attempt(run, step, BACKWARD)
         last = step
 
 
@@ -251,16 +275,36 @@ def _as_it_is(run: Run, found: Plan) -> Plan:
         state=states.pop() if len(states) == 1 else found.state)
 
 
+def _gone_for_good(run: Run, card: Card, *, yes: bool) -> None:
+    """There is no putting back what is not there. Raises HotplugError(FAILED) unless that was said to be known."""
+    record = run.survey.records.get(card.key)
+    empty = not card.pieces and card.slot is not None and card.slot.presence is False
+    if record is None or not empty or not in_kernel(run.site, record):
+        return
+    if not yes:
+        again = words.undo(run.site)
+        raise HotplugError(
+            f"slot {card.slot.name if card.slot is not None else ''} is empty", why="the card is not there to be put "
+            "back into service", hint=f"put the card in, then: {again}; or, if it stays out: {again} --yes "
+            "(lifts the hold)", exit=Exit.FAILED, more={"plan": undo(run.site)})
+    forget_card(run, card)
+
+
+def forget_card(run: Run, card: Card) -> None:
+    """What was done to a card that is not there any more is not taken back; what schedulers were told is."""
+    record = run.survey.records.get(card.key) or own(card)
+    run.survey.keep(replace(record, taken=tuple(t for t in record.taken if t.do in ("light", *OUTLIVE))))
+
+
 def finish(run: Run) -> Plan:
-    """Lift the hold from a place whose card was exchanged: what was done to the old card is not taken back."""
+    """Lift the hold from a place whose card was exchanged."""
     for card in run.site.cards:
-        record = own(card)
-        kept = tuple(t for t in record.taken if t.do in ("light", "cordon", "hook"))
-        run.survey.keep(replace(record, taken=kept))
+        forget_card(run, card)
+    run.undoing = True
     return _backward(run)
 
 
-def _attempt(run: Run, step: Step, acts: Mapping[str, Act]) -> None:
+def attempt(run: Run, step: Step, acts: Mapping[str, Act]) -> None:
     """Take a step, or say what failed with all that is left and both ways on."""
     try:
         run.take(step, acts)

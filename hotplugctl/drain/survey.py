@@ -97,15 +97,15 @@ class Survey:
         return replace(site, untouchable=told)
 
     def _place(self, device: Device) -> str:
+        if device.held is not None and device.held.place is not None:
+            return device.held.place
         function = self.seen.by_address.get(device.address or "")
         if function is not None:
             return self.seen.place(function)
         slot = self._slot_named(device.slot)
         if slot is not None and isinstance(slot.path, str):
             return slot.path
-        found = next((r.key for r in self.seen.drains.values() if r.address == device.address or (
-            r.slot is not None and r.slot == device.slot)), None)
-        return found or device.address or str(device.slot)
+        return device.address or str(device.slot)
 
     def _slot_named(self, name: Maybe[str]) -> Slot | None:
         return next((slot for slot in self.seen.slots if slot.name == name), None)

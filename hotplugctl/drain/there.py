@@ -31,6 +31,7 @@ from .survey import told_key
 from .undo import BACK
 
 NEW_UUID = "/proc/sys/kernel/random/uuid"
+OUTLIVE = ("cordon", "hook")     # steps that a reboot, or another card in the place, does not make void
 BLINK = "2"             # PCIe base spec 6.7.1.1.1: locate
 
 
@@ -38,8 +39,9 @@ def _record(bench: Bench, turn: Turn) -> str | None:
     """A new record; of one that is there already, how far it goes now, and what a reboot left of it."""
     earlier = turn.card.record
     if earlier is not None:
-        kept = tuple(t for t in earlier.taken if t.do != BACK and not t.target.startswith("drain-undo/") and (
-            earlier.boot_id == turn.site.boot_id or t.do in ("cordon", "hook")))
+        undone = any(t.target.startswith("drain-undo/") for t in earlier.taken)     # then the others run again too
+        kept = tuple(t for t in earlier.taken if t.do != BACK and not (undone and t.do == "hook") and (
+            earlier.boot_id == turn.site.boot_id or t.do in OUTLIVE))
         bench.survey.keep(replace(earlier, taken=kept, boot_id=turn.site.boot_id, goal=bench.wish.goal))
         return None
     device = turn.card.device

@@ -24,7 +24,7 @@ def undo(site: Site) -> Plan:
     steps = tuple(undo_steps(site))
     return Plan(
         device=found.device, devices=found.devices, group=found.group, steps=steps, holders=found.holders,
-        state=State.DRAINING if steps else found.devices[0].state,
+        state=State.DRAINING if steps else found.devices[0].state if found.devices else State.ABSENT,
         safe_to_pull=found.safe_to_pull, resume=words.undo(site),
     )
 
@@ -76,7 +76,9 @@ def _record(site: Site, card: Card, record: Record) -> Iterator[Step]:
 
 
 def _ready(site: Site, card: Card, record: Record) -> Iterator[Step]:
-    if record.boot_id == site.boot_id and record.find(BACK, card.key) is not None and not record.has(BACK):
+    begun = in_kernel(site, record) or record.find(BACK, card.key) is not None
+    comes_back = bool(card.pieces) or any(t.do in ("power", "remove", "unbind") for t in record.taken)
+    if record.boot_id == site.boot_id and begun and comes_back and not record.has(BACK):
         yield Step("ready", card.name, f"it was {record.rung} before", None, card.key)
 
 

@@ -29,6 +29,8 @@ ASK_S = 2.0              # between two questions to a scheduler
 ANNOUNCE_S = 10.0        # a listener that started late hears it too
 TELL_S = 10.0            # how often is said who is left
 KILLED_S = 5.0           # so long a killed process may take to go; one in the kernel takes for ever
+NEWCOMERS_S = 1.0        # how soon one that came while others are ended is seen
+ROUNDS = 3               # so many times --grace, for those who come while others are ended
 
 
 def hold_out(run: Run) -> None:
@@ -144,17 +146,48 @@ def _job(run: Run, work: Work) -> str:
 
 
 def _stop(run: Run) -> None:
-    """Ask, give them --grace, then KILL; each is looked at again before each signal."""
+    """Ask everybody, give each --grace from then on, then KILL; each is looked at again before each signal.
+
+    Nobody is asked while somebody is there who may never be: then nothing is gained, and work would be lost.
+    """
     run.look(holders=True, schedulers=True)
-    until = run.host.elapsed() + run.wish.grace_s
-    _ask_schedulers(run, until)
-    _signal(run, signal.SIGTERM)
-    if _ended(run, until):
-        return
-    _signal(run, signal.SIGKILL)
-    if _ended(run, run.host.elapsed() + KILLED_S):
-        return
-    raise _cannot_end(run)
+    for card, holder in _left(run)[0]:
+        why = run.site.untouchable.get(holder.pid)
+        if why is not None and scheduled(card, holder) is None:
+            raise HotplugError(
+                f"pid {holder.pid} {holder.command} has {holder.node} and is left alone", why=why,
+                hint=f"end it yourself ({holder.release}), then: {words.again(run.site, run.wish)}", exit=Exit.REFUSED)
+    _ask_schedulers(run, run.host.elapsed() + run.wish.grace_s)
+    _end_all(run)
+
+
+def _end_all(run: Run) -> None:
+    """Until nobody is left. Whoever comes meanwhile (a child, a service started again) is asked first as well."""
+    limit = run.host.elapsed() + ROUNDS * run.wish.grace_s + KILLED_S
+    asked_again = looked = run.host.elapsed()
+    due: dict[int, tuple[signal.Signals, float]] = {}       # pid -> what comes next, and when
+    with Known(run) as known:
+        while True:
+            holders, works = _left(run)
+            if not holders and not works:
+                return
+            now = run.host.elapsed()
+            if now >= limit:
+                raise _cannot_end(run)
+            known.follow([holder for _, holder in holders])
+            for card, holder in holders:
+                following, at = due.get(holder.pid, (signal.SIGTERM, now))
+                if scheduled(card, holder) is None and now >= at:
+                    _signal(run, known, holder, following)
+                    due[holder.pid] = (signal.SIGKILL, now + run.wish.grace_s) if following is signal.SIGTERM else (
+                        signal.SIGKILL, limit)
+            gone = known.wait(GLANCE_S)
+            now = run.host.elapsed()
+            question = bool(works) and now - asked_again >= ASK_S
+            asked_again = now if question else asked_again
+            if gone or question or now - looked >= NEWCOMERS_S:
+                run.look(holders=True, schedulers=question)
+                looked = run.host.elapsed()
 
 
 def _ask_schedulers(run: Run, until: float) -> None:
@@ -177,41 +210,16 @@ def _ask_schedulers(run: Run, until: float) -> None:
         run.look(holders=True, schedulers=True)
 
 
-def _signal(run: Run, number: signal.Signals) -> None:
-    with Known(run) as known:
-        for card, holder in _left(run)[0]:
-            if scheduled(card, holder) is not None:
-                continue
-            untouchable = run.site.untouchable.get(holder.pid)
-            if untouchable is not None:
-                raise HotplugError(
-                    f"pid {holder.pid} {holder.command} has {holder.node} and is left alone", why=untouchable,
-                    hint=f"{holder.release}; then: {words.again(run.site, run.wish)}", exit=Exit.REFUSED)
-            known.follow([holder])
-            sent = known.signal(holder.pid, number)
-            if isinstance(sent, Unknown):
-                raise HotplugError(
-                    f"pid {holder.pid} {holder.command} cannot be signalled", why=sent.why,
-                    hint=f"{holder.release}; then: {words.again(run.site, run.wish)}", exit=Exit.REFUSED)
-            if sent:
-                run.talk.say(f"sent {number.name} to pid {holder.pid} {holder.command} ({holder.user})")
-
-
-def _ended(run: Run, until: float) -> bool:
-    asked = run.host.elapsed()
-    with Known(run) as known:
-        while True:
-            holders, works = _left(run)
-            if not holders and not works:
-                return True
-            left = until - run.host.elapsed()
-            if left <= 0:
-                return False
-            known.follow([holder for _, holder in holders])
-            known.wait(min(left, GLANCE_S))
-            due = bool(works) and run.host.elapsed() - asked >= ASK_S / 2
-            asked = run.host.elapsed() if due else asked
-            run.look(holders=True, schedulers=due)
+def _signal(run: Run, known: Known, holder: Holder, number: signal.Signals) -> None:
+    sent = known.signal(holder.pid, number)
+    if isinstance(sent, Unknown):
+        raise HotplugError(
+            f"pid {holder.pid} {holder.command} cannot be signalled", why=sent.why,
+            hint=f"{holder.release}; then: {words.again(run.site, run.wish)}", exit=Exit.REFUSED)
+    if sent:
+        said = f"sent {number.name} to pid {holder.pid} {holder.command} ({holder.user})"
+        run.signalled.append(said)
+        run.talk.say(said)
 
 
 def _left_over(run: Run) -> Plan:

@@ -48,4 +48,4 @@ def seconds(value: float) -> str:
     for size, unit in ((3600, "h"), (60, "m")):
         if value >= size and value % size == 0:
             return f"{value / size:g}{unit}"
-    return f"{value:g}s" if value >= 1 or not value else f"{value * 1000:.0f}ms"
+    return f"{value:.15g}s" if value >= 1 or not value else f"{value * 1000:.0f}ms"

@@ -124,11 +124,12 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Who keeps a device out of service. `since` is an ISO 8601 time with offset."""
+    """Who keeps a device out of service. `since` is an ISO 8601 time with offset, `place` the PCI path of its place."""
 
     by: str
     since: str
     reason: str
+    place: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,7 +161,7 @@ def _terminal(table: Table, cells: list[list[str]], width: int | None, color: bo
     out = io.StringIO()
     # A row that cannot get narrower is left to the terminal: a broken address is worse than a long line.
     console = Console(
-        file=out, width=max(needed, width or sum(natural) + GAP * len(natural)), force_terminal=color,
+        file=out, width=max(needed, width or sum(natural) + GAP * len(natural)) + GAP, force_terminal=color,
         color_system="standard" if color else None, no_color=not color, highlight=False, markup=False, emoji=False,
         legacy_windows=False,
     )
@@ -174,18 +174,19 @@ def _terminal(table: Table, cells: list[list[str]], width: int | None, color: bo
             box=rule, show_header=any(heads), show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold"
         )
         marked = any(column.marked for column in table.columns)
+        widths = _widths(table.columns, natural, kept, width)
         for at in kept:
             column = table.columns[at]
             grid.add_column(
                 Text(heads[at]), justify="right" if column.right else "left", no_wrap=not column.wraps,
-                overflow="fold", min_width=min(natural[at], column.least) if column.wraps else natural[at],
+                overflow="fold", width=widths[at],
             )
         for row, texts in zip(table.rows, cells, strict=True):
             style = STYLES[row.mark] if row.mark is not None else ""
             grid.add_row(*(
                 Text(texts[at], style if table.columns[at].marked or not marked else "") for at in kept
             ))
-        console.print(grid)
+        console.print(grid, crop=False)
     for note in notes:
         console.print(Text("\n".join(textwrap.wrap(note, width or 10**6, break_long_words=False))), soft_wrap=True)
     return "".join(line.rstrip() + "\n" for line in out.getvalue().splitlines())
@@ -209,6 +210,21 @@ def _kept(columns: Sequence[Column], natural: list[int], width: int | None) -> t
             break
         kept.remove(worst)
     return kept, needed()
+
+
+def _widths(columns: Sequence[Column], natural: list[int], kept: list[int], width: int | None) -> dict[int, int]:
+    """How wide each column is: as wide as it is, or the widest that wrap made narrower, down to their least.
+
+    rich's own shares may come out wider than there is room, and then it cuts letters off.
+    """
+    widths = {at: natural[at] for at in kept}
+    while width is not None and sum(widths.values()) + GAP * (len(kept) - 1) > width:
+        widest = max((at for at in kept if columns[at].wraps and widths[at] > columns[at].least),
+                     key=lambda at: widths[at], default=None)
+        if widest is None:
+            break
+        widths[widest] -= 1
+    return widths
 
 
 def only(table: Table, names: Sequence[str]) -> Table:

@@ -163,6 +163,30 @@ def test_off_the_bus_and_back_by_a_rescan(guest: Guest) -> None:
     ready(guest, 1)
 
 
+def test_a_card_in_no_slot_is_removed_and_found_again(guest: Guest) -> None:
+    address = plugged(guest, 1)
+    port = guest.port_address(1)
+    guest.run(f"echo {port}:pcie004 > /sys/bus/pci_express/drivers/pciehp/unbind")
+    drain(guest, address, "--yes", "--remove")
+    assert not on_the_bus(guest, address)
+    assert len(drain(guest, "--status")) == 1
+    back = drain(guest, address, "--undo")
+    assert back["state"] == "ready"
+    assert bound(guest, address)
+    guest.run(f"echo {port}:pcie004 > /sys/bus/pci_express/drivers/pciehp/bind")
+
+
+def test_a_card_that_is_gone_for_good_is_let_go_when_that_is_said(guest: Guest) -> None:
+    plugged(guest, 1)
+    drain(guest, "slot:1", "--yes")
+    guest.pull(1)
+    error = drain(guest, "slot:1", "--undo", code=EXIT["failed"])
+    assert "slot 1 is empty" in error["what"]
+    assert "--undo --yes" in error["hint"]
+    drain(guest, "slot:1", "--undo", "--yes")
+    nothing_is_left(guest)
+
+
 def test_powered_off_it_may_be_pulled_and_an_equal_card_takes_its_place_again(guest: Guest) -> None:
     address = plugged(guest, 1)
     done = drain(guest, "slot:1", "--yes", "--power-off")
@@ -174,6 +198,42 @@ def test_powered_off_it_may_be_pulled_and_an_equal_card_takes_its_place_again(gu
     assert "put the card in" in error["hint"]
     guest.plug(1, "edu")
     undo(guest, 1)
+
+
+def test_a_service_that_holds_every_card_is_stopped_and_started_again(guest: Guest) -> None:
+    """systemd is not in the guest: a script stands in for systemctl, and a process for the service."""
+    address = plugged(guest, 1)
+    guest.run("mkdir -p /usr/local/sbin; cat > /usr/local/sbin/systemctl; chmod 755 /usr/local/sbin/systemctl", stdin=(
+        "#!/bin/sh\ncase $1 in is-active) test -e /run/unit;; stop) rm -f /run/unit;; start) touch /run/unit;; esac\n"))
+    profile = guest.find("/etc/hotplugctl/vendors.d/lab*.yaml")[0]
+    before = guest.read(profile)
+    guest.write(profile, before.rstrip("\n") + '\nquiesce: [{unit: exporter, why: "reads every card"}]\n')
+    guest.run("touch /run/unit")
+    done = drain(guest, "slot:1", "--yes")
+    assert [step["do"] for step in done["done"]] == ["record", "announce", "quiesce", "unbind"]
+    assert not bound(guest, address)
+    assert guest.find("/run/unit") == []
+    back = undo(guest, 1)
+    assert "start" in [step["do"] for step in back["done"]]
+    assert guest.find("/run/unit") != []
+    guest.write(profile, before)
+    guest.run("rm -f /usr/local/sbin/systemctl /run/unit")
+
+
+def test_who_opens_a_card_while_another_is_unbound_keeps_it(guest: Guest) -> None:
+    plugged(guest, 1)
+    second = plugged(guest, 2)
+    guest.set_driver(fault="hang_remove")
+    draining = Background(guest, "slot:1", "slot:2", "--yes")
+    begun(guest)
+    guest.wait(lambda: guest.find("/run/hotplugctl/writes/*.json"), 40, "the first card is being unbound")
+    path = node(guest, second)
+    hold(guest, path)
+    guest.set_driver(fault="none", release="Y")
+    result = draining.result()
+    assert result.status == EXIT["refused"], result.stderr
+    assert bound(guest, second), "it was looked at again right before"
+    assert "--undo" in result.stderr
 
 
 def test_several_devices_are_one_plan(guest: Guest) -> None:
