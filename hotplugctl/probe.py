@@ -37,6 +37,8 @@ from .notes import notes
 from .readers import capabilities as config_space
 from .readers import hexdump, holders, kernel, pci, runtime, slots
 
+OFF_THE_BUS = "it was taken off the bus by its drain"
+
 
 def machine(
     seen: Look, *, all_pci: bool = False, wide: bool = False, close: bool = False, rooms: bool = False
@@ -276,7 +278,7 @@ def drained(seen: Look, found: Sequence[Device], *, close: bool) -> dict[str, De
         if key in there or (slot is not None and slot.name in named):
             continue
         device = replace(
-            _without_function(slot, State.REMOVED, "the card", sure=True), state=State.DRAINED, held=hold.held,
+            _without_function(slot, State.REMOVED, OFF_THE_BUS, sure=True), state=State.DRAINED, held=hold.held,
             model=hold.card.get("model"), serial=None if seen.host.redacted else hold.card.get("serial"),
         )
         rows[key] = _around_slot(seen, device, _port_of(seen, slot) if slot is not None else None) if close else device

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import pwd
 import sys
+import termios
+import textwrap
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -137,8 +139,9 @@ def ask(common: Common, pages: Sequence[Table], question: str) -> bool | None:
         return None
     for page in pages:
         sys.stderr.write(render(page, "table", width=_terminal()[0], color=_colored(common)))
-    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.write(f"\n{question} [y/N] ")
     sys.stderr.flush()
+    termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)      # what was typed before the question is no answer to it
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
@@ -191,13 +194,25 @@ def progress(common: Common, what: str) -> Iterator[None]:
 def _say(text: str) -> None:
     from .output.tables import safe
 
-    said = "\n".join(safe(line) for line in f"hotplugctl: {text}".splitlines()) + "\n"
+    lines = [safe(line) for line in f"hotplugctl: {text}".splitlines()]
+    if sys.stderr.isatty():
+        lines = [part for line in lines for part in _wrapped(line)]
+    said = "\n".join(lines) + "\n"
     with suppress(OSError):  # a full disk behind stderr changes no result and no exit code
         if _screens and sys.stderr.isatty():
             _screens[-1].aside(said)
         else:
             sys.stderr.write(said)
             sys.stderr.flush()
+
+
+def _wrapped(line: str) -> list[str]:
+    """As wide as the terminal, without breaking a word; what to type begins a line of its own."""
+    told, between, hint = line.partition(" Try: ")
+    parts = [told, *([f"  Try: {hint}"] if between else [])]
+    width = max(40, _terminal()[0] - 1)
+    return [row for part in parts for row in textwrap.wrap(
+        part, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False) or [""]]
 
 
 class _Screen:

@@ -65,7 +65,10 @@ def _status(common: Common, order: Order, seen: Look, machine: Machine) -> Exit:
 def _done(common: Common, order: Order, survey: Survey, named: Sequence[Device]) -> Plan:
     talk = run.Talk(
         say=lambda text: show.hint(common, text), by=show.person(),
-        ask=lambda planned: show.ask(common, plans.pages(planned, before=True), f"drain {plans.named(planned)}?"),
+        ask=lambda planned: show.ask(
+            common, plans.pages(planned, before=True, asking=True),
+            f"{'replace the card in' if survey.wish.replace else 'drain'} {plans.named(planned)}?"),
+        confirm=lambda question: show.ask(common, [], question),
         document=lambda planned: documents.alone("plan", planned))
     if order.undo:
         return run.take_back(survey, named, survey.wish, talk, yes=order.yes)

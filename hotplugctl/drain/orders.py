@@ -15,7 +15,7 @@ from ..plugs import schedulers
 from . import words
 from .plan import plan
 from .refusing import unreadable
-from .replacing import exchanged
+from .replacing import by_hand, exchanged
 from .site import Card, Site, Wish
 from .survey import Survey
 from .there import OUTLIVE
@@ -101,6 +101,8 @@ def dry(found: Survey, devices: Sequence[Device], *, undoing: bool, blind: str |
     if found.wish.replace and all(exchanged(card) for card in site.cards):
         return undo(replace(site, cards=tuple(_only_the_hold(card) for card in site.cards)))
     planned = plan(site, found.wish)
+    if found.wish.replace and len(site.cards) == 1:
+        planned = replace(planned, steps=(*planned.steps, *by_hand(site.cards[0])))
     return replace(planned, warnings=(*planned.warnings, *_foreseen(found, site)))
 
 
@@ -130,11 +132,13 @@ def status(seen: Look, machine: Machine, devices: Sequence[Device]) -> list[Plan
         record = site.cards[0].record
         if record is None:
             continue
-        wish = replace(Wish(), goal=record.goal or "unbind", scope=record.scope)
+        wish = replace(Wish(), goal=record.goal or "unbind", scope=record.scope, replace=record.replace)
         if record.find(BACK, record.key) is not None:
             plans.append(undo(site))
             continue
         found = plan(site, wish)
+        if record.replace and not found.steps:
+            found = replace(found, steps=tuple(by_hand(site.cards[0])))
         waits = any(step.do == "wait" for step in found.steps)
         plans.append(replace(found, resume=words.again(site, wish, "--timeout 10m") if waits else found.resume))
     return plans

@@ -93,6 +93,7 @@ def _check(at: _At) -> Iterator[Step]:
 def _record(at: _At) -> Iterator[Step]:
     record = at.card.record
     further = record is None or GOALS.index(at.wish.goal) > GOALS.index(record.goal)
+    further = further or (record is not None and at.wish.replace and not record.replace)
     if record is None or further or record.boot_id != at.site.boot_id or record.find("back", at.card.key) is not None:
         yield at.step("record", at.card.key, "what is begun is on the disk first", "forget the record")
 
@@ -138,7 +139,7 @@ def _wait(at: _At) -> Iterator[Step]:
             ours = scheduled(at.card, holder) is None
             yield at.step(
                 "stop", f"pid {holder.pid} {text_of(holder.command)} ({text_of(holder.user)})",
-                "TERM, and KILL after --grace" if ours else "by its scheduler", None)
+                f"TERM, and KILL after {words.seconds(at.wish.grace_s)}" if ours else "by its scheduler", None)
         for work in running(at.card):
             yield at.step("stop", work.id, work.stop, None)
 

@@ -16,7 +16,7 @@ def safe_to_pull(card: Card) -> SafeToPull:
         return SafeToPull(False, NO_SLOT)
     if card.pieces:
         left = ", ".join(piece.address for piece in card.pieces)
-        return SafeToPull(False, f"still on the bus: {left}")
+        return SafeToPull(False, f"still on the bus: {left}; --power-off switches its slot off")
     for fact in (slot.hotplug.driver, slot.hotplug.capable):
         if isinstance(fact, Unknown):
             return SafeToPull(None, f"could not look at its slot ({fact.why})")

@@ -39,6 +39,7 @@ class Record:
     """One drain. `key` is the PCI path of the place, `card` the identity of what was in it, `goal` unbind|remove|power.
 
     `told` holds, by scheduler, what taking its cordon back needs; `announced` is the uuid of the announcement.
+    `replace`: another card is to take its place, and `pulled`: this one was seen to go.
     """
 
     key: str
@@ -57,6 +58,7 @@ class Record:
     taken: tuple[Taken, ...] = ()
     told: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     pulled: bool = False
+    replace: bool = False
 
     @property
     def held(self) -> Held:
@@ -139,7 +141,7 @@ _TEXT, _MAYBE = (str,), (str, type(None))
 _FIELDS: Mapping[str, tuple[type, ...]] = {
     "key": _TEXT, "slot": _MAYBE, "address": _MAYBE, "addresses": (list,), "card": (dict,), "boot_id": _MAYBE,
     "since": _TEXT, "by": _TEXT, "reason": _TEXT, "goal": _TEXT, "scope": _TEXT, "announced": _TEXT, "rung": _TEXT,
-    "taken": (list,), "told": (dict,), "pulled": (bool,),
+    "taken": (list,), "told": (dict,), "pulled": (bool,), "replace": (bool,),
 }
 _STEP: Mapping[str, tuple[type, ...]] = {
     "do": _TEXT, "target": _TEXT, "at": _TEXT, "done": (bool,), "took_s": (int, float), "said": _MAYBE,

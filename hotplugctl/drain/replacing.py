@@ -44,7 +44,8 @@ def replace_card(survey: Survey, devices: Sequence[Device], wish: Wish, talk: Ta
                            hint="hotplugctl drain slot:N --replace, one after the other", exit=Exit.USAGE)
     drained: tuple[Done, ...] = ()
     if not exchanged(site.cards[0]):
-        drained = begin(survey, devices, wish, talk, yes=yes).done
+        talk.say(f"the card to replace: {_identity(site.cards[0])}, in {_where(site.cards[0])}")
+        drained = begin(survey, devices, wish, talk, yes=yes, more=by_hand(site.cards[0])).done
     with locked(site, "waiting for its replacement"):
         survey.reread(site)
         run = Run(survey, site, wish, talk)
@@ -57,7 +58,10 @@ def replace_card(survey: Survey, devices: Sequence[Device], wish: Wish, talk: Ta
             found = compared(old, identity(new))
             for line in sentences(found):
                 talk.say(line)
+            _accepted(run, found, yes=yes)
             back = finish(run)
+    talk.say(f"replaced in {_where(site.cards[0])}: {_named(found['old'])} out, {_named(found['new'])} in; "
+             "it is in service, and nothing is left to do")
     return replace(
         back, done=(*drained, *back.done),
         more={"replaced": {name: found[name] for name in ("old", "new", "differs")}})
@@ -73,6 +77,45 @@ def exchanged(card: Card) -> bool:
     if record is None or record.find(BACK, card.key) is not None:
         return False
     return record.pulled or (bool(card.pieces) and record.has("power"))
+
+
+def by_hand(card: Card) -> list[Step]:
+    """What an exchange goes on with, once the card is drained: a person's part, and what is looked at then."""
+    return [
+        Step("pull", card.name, "a person takes the card out", None, card.key),
+        Step("insert", card.name, "a person puts another one in", None, card.key),
+        Step("ready", card.name, "the new card comes up, and is compared with the one before", None, card.key),
+        Step("lift", card.name, "the hold, and what schedulers were told", None, card.key),
+    ]
+
+
+def _identity(card: Card) -> str:
+    record = card.record
+    return _named(record.card if record is not None else identity(card.device))
+
+
+def _named(card: Mapping[str, Any]) -> str:
+    serial = f", serial {card['serial']}" if card.get("serial") else ""
+    return f"{card.get('model') or card.get('device_id') or 'the card'}{serial}"
+
+
+def _accepted(run: Run, found: Mapping[str, Any], *, yes: bool) -> None:
+    """The same card again is no exchange; one of another kind is for a person to say. The hold is kept meanwhile."""
+    same = found["old"].get("serial") is not None and "serial" not in found["differs"]
+    other = bool({"vendor_id", "device_id"} & set(found["differs"]))
+    if not same and not other:
+        return
+    what = "it is the card that was there before" if same else "it is a card of another kind"
+    if other and yes:
+        run.talk.say(f"note: {what}")
+        return
+    if not yes and run.talk.confirm(f"{what}; take it into service all the same?"):
+        return
+    card = _card(run)
+    raise HotplugError(
+        f"not exchanged: {what}, and the hold is kept", why=f"{_named(found['new'])} is in {_where(card)}",
+        hint=f"hotplugctl drain {card.name} --power-off (to pull it again), or {words.undo(run.site)} (keeps it)",
+        exit=Exit.FAILED)
 
 
 def _card(run: Run) -> Card:
@@ -91,8 +134,7 @@ def _see_it_go(run: Run) -> None:
     record = own(_card(run))
     if record.pulled or _on_the_bus(run):
         return
-    serial = record.card.get("serial")
-    what = f"{record.card.get('model') or 'the card'}" + (f", serial {serial}" if serial else "")
+    what = _named(record.card)
     if not _empty(run):
         run.talk.say(f"now pull the card: {what}, from {_where(_card(run))}; its light blinks")
     _until(run, lambda: _empty(run) or _on_the_bus(run), f"the card ({what}) is still in {_where(_card(run))}: pull it")
@@ -103,7 +145,8 @@ def _see_it_go(run: Run) -> None:
 
 def _see_another(run: Run) -> None:
     if not _on_the_bus(run):
-        run.talk.say(f"now put the new card into {_where(_card(run))}")
+        run.talk.say(f"now put the new card into {_where(_card(run))}; there is no hurry, and Ctrl-C is safe: the same "
+                     "command goes on")
     _until(run, lambda: not _empty(run) or _on_the_bus(run),
            f"{_where(_card(run))} reports no card yet: put the new card in; if it is in, press the slot's button")
     run.talk.say(f"a card is in {_where(_card(run))}; waiting for it to be ready")
@@ -160,9 +203,10 @@ def sentences(found: Mapping[str, Any]) -> list[str]:
              for name, said in COMPARED if name in differs]
     same = [said for name, said in COMPARED if name not in differs and old.get(name) is not None]
     lines.append(f"the same as before: {', '.join(same)}" if same else "nothing is the same as before")
-    if old.get("serial") is None or new.get("serial") is None:
+    alike = not {"vendor_id", "device_id"} & set(differs)
+    if alike and (old.get("serial") is None or new.get("serial") is None):
         lines.append("not both cards tell a serial: whether it is another card cannot be told by it")
-    elif "serial" not in differs:
+    elif alike and "serial" not in differs:
         lines.append("the serial is the same: it is the card that was there before")
     return lines
 

@@ -31,10 +31,14 @@ ENDS_WORK = ("vfs", "unbind")       # whoever has opened the card by then loses 
 
 @dataclass(frozen=True, slots=True)
 class Talk:
-    """How a drain speaks: `say` a sentence as it happens, `ask` whether to go on (None = nobody to ask)."""
+    """How a drain speaks: `say` a sentence as it happens, `ask` whether to go on with a plan, `confirm` a question.
+
+    None = there is nobody to ask.
+    """
 
     say: Callable[[str], None]
     ask: Callable[[Plan], bool | None]
+    confirm: Callable[[str], bool | None]
     document: Callable[[Plan], str]
     by: str
 
@@ -118,9 +122,11 @@ def _live(survey: Survey) -> Live:
 
 
 def begin(
-    survey: Survey, devices: Sequence[Device], wish: Wish, talk: Talk, *, yes: bool
+    survey: Survey, devices: Sequence[Device], wish: Wish, talk: Talk, *, yes: bool, more: Sequence[Step] = ()
 ) -> Plan:
-    """Drain the places of these devices. Raises HotplugError: REFUSED, TIMEOUT, FAILED, DENIED."""
+    """Drain the places of these devices; `more` steps follow, and are shown. Raises HotplugError: REFUSED, TIMEOUT,
+    FAILED, DENIED.
+    """
     _live(survey)
     site = survey.site(devices, blind(survey))
     if site.blind is not None:
@@ -131,11 +137,11 @@ def begin(
         return found
     refuse(found, wish, site, talk.say)
     if not yes:
-        answer = talk.ask(found)
+        answer = talk.ask(replace(found, steps=(*found.steps, *more)))
         if answer is None:
             refuse(replace(found, blockers=(CONFIRM,)), wish, site, talk.say)
         elif not answer:
-            raise HotplugError("nothing was done", why="you did not say yes", hint=words.again(site, wish, "--yes"),
+            raise HotplugError("nothing was done", why="you did not say yes", hint=words.again(site, wish),
                                exit=Exit.REFUSED)
     with locked(site, "draining it"):
         survey.reread(site)
@@ -170,6 +176,7 @@ def take_back(survey: Survey, devices: Sequence[Device], wish: Wish, talk: Talk,
         for card in site.cards:
             unreadable(card.key, survey.records.get(card.key))
             _gone_for_good(run, card, yes=yes)
+            _exchanged_meanwhile(run, card)
         with resumable(run):
             return _backward(run)
 
@@ -288,6 +295,19 @@ def _gone_for_good(run: Run, card: Card, *, yes: bool) -> None:
             "back into service", hint=f"put the card in, then: {again}; or, if it stays out: {again} --yes "
             "(lifts the hold)", exit=Exit.FAILED, more={"plan": undo(run.site)})
     forget_card(run, card)
+
+
+def _exchanged_meanwhile(run: Run, card: Card) -> None:
+    """Another card is in the place: its driver is its own, and what the first one had is not forced upon it."""
+    record = run.survey.records.get(card.key)
+    now = [p for p in card.pieces if record is not None and p.address == record.address]
+    was = [record.card.get("vendor_id"), record.card.get("device_id")] if record is not None else []
+    if record is not None and now and card.device.vendor_id is not None and None not in was and was != [
+        card.device.vendor_id, card.device.device_id
+    ]:
+        run.talk.say(f"another card is in {card.said} ({record.card.get('model') or was[1]} before, "
+                     f"{card.device.model or card.device.device_id} now): only the hold is lifted")
+        forget_card(run, card)
 
 
 def forget_card(run: Run, card: Card) -> None:

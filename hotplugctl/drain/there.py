@@ -42,7 +42,8 @@ def _record(bench: Bench, turn: Turn) -> str | None:
         undone = any(t.target.startswith("drain-undo/") for t in earlier.taken)     # then the others run again too
         kept = tuple(t for t in earlier.taken if t.do != BACK and not (undone and t.do == "hook") and (
             earlier.boot_id == turn.site.boot_id or t.do in OUTLIVE))
-        bench.survey.keep(replace(earlier, taken=kept, boot_id=turn.site.boot_id, goal=bench.wish.goal))
+        bench.survey.keep(replace(
+            earlier, taken=kept, boot_id=turn.site.boot_id, goal=bench.wish.goal, replace=bench.wish.replace))
         return None
     device = turn.card.device
     bench.survey.keep(Record(
@@ -50,6 +51,7 @@ def _record(bench: Bench, turn: Turn) -> str | None:
         addresses=tuple(piece.address for piece in turn.card.pieces), card=identity(device), boot_id=turn.site.boot_id,
         since=iso_time(bench.host.now()), by=bench.by, reason=bench.wish.reason or "not said", goal=bench.wish.goal,
         scope=bench.wish.scope, announced=str(bench.host.text(NEW_UUID)), rung=device.rung.value,
+        replace=bench.wish.replace,
     ))
     return None
 

@@ -136,13 +136,13 @@ def _who(run: Run, holders: list[tuple[Card, Holder]], works: list[tuple[Card, W
 
 
 def _named(run: Run, holder: Holder) -> str:
-    since = f", for {human_time(run.host.now() - holder.since)}" if isinstance(holder.since, float) else ""
-    return f"pid {holder.pid} {holder.command} ({holder.user}) with {holder.node}{since}"
+    since = f" (runs for {human_time(run.host.now() - holder.since)})" if isinstance(holder.since, float) else ""
+    return f"pid {holder.pid} {holder.command} of {holder.user} with {holder.node}{since}"
 
 
 def _job(run: Run, work: Work) -> str:
-    since = f", for {human_time(run.host.now() - work.since)}" if work.since is not None else ""
-    return f"{work.id} ({work.name or work.state}){since}"
+    since = f" (runs for {human_time(run.host.now() - work.since)})" if work.since is not None else ""
+    return f"{work.id} {work.name or work.state}{since}"
 
 
 def _stop(run: Run) -> None:

@@ -10,19 +10,14 @@ from .tables import Column, Row, Table
 _STEPS = (Column("STEP"), Column("TARGET", wraps=True, least=16), Column("WHY", 2, wraps=True),
           Column("TAKEN BACK BY", 3, wraps=True, least=16))
 _BLOCKERS = (Column("IN THE WAY", wraps=True), Column("WHY", wraps=True), Column("LIFTED BY", wraps=True, least=16))
-_DONE = (Column("DONE"), Column("TARGET", wraps=True, least=16), Column("TOOK", 2, right=True),
-         Column("SAID", 3, wraps=True))
 _HOLDERS = (Column("PID", right=True), Column("PROCESS"), Column("USER", 2), Column("HAS", wraps=True, least=16),
             Column("ENDS WITH", 1, wraps=True, least=16))
 _FACTS = (Column(""), Column("", wraps=True))
 
 
-def pages(plan: Plan, *, before: bool) -> list[Table]:
-    """A plan before it runs (what would be done), or after (what was done, and what that means)."""
+def pages(plan: Plan, *, before: bool, asking: bool = False) -> list[Table]:
+    """A plan before it runs (what would be done), or after (what that means; each step was told when it was taken)."""
     found = []
-    if plan.done and not before:
-        rows = tuple(Row((done.do, done.target, f"{done.took_s:.2f} s", done.said)) for done in plan.done)
-        found.append(Table(_DONE, rows))
     if plan.steps:
         rows = tuple(Row((n, step.do, step.target, step.why, step.undo)) for n, step in enumerate(plan.steps, 1))
         found.append(Table((Column("", right=True), *_STEPS), rows, title=f"{named(plan)}: what a run does" if before
@@ -32,7 +27,8 @@ def pages(plan: Plan, *, before: bool) -> list[Table]:
         found.append(Table(_BLOCKERS, rows))
     if isinstance(plan.holders, tuple) and plan.holders:
         found.append(Table(_HOLDERS, tuple(_holder(holder) for holder in plan.holders)))
-    found.append(Table(_FACTS, tuple(_facts(plan, before=before)), tuple(f"note: {w}" for w in plan.warnings)))
+    facts = tuple(_facts(plan, before=before, asking=asking))
+    found.append(Table(_FACTS, facts, tuple(f"note: {warning}" for warning in plan.warnings)))
     return found
 
 
@@ -50,7 +46,7 @@ def _one(device: PlanDevice) -> str:
     return " ".join(part for part in (slot, device.address or "") if part) or "the card"
 
 
-def _facts(plan: Plan, *, before: bool) -> list[Row]:
+def _facts(plan: Plan, *, before: bool, asking: bool) -> list[Row]:
     rows = [Row((_one(device), device.state), device.state) for device in plan.devices]
     held = plan.state in (State.DRAINED, State.DRAINING)
     if not before and held and plan.safe_to_pull is not None:
@@ -59,10 +55,11 @@ def _facts(plan: Plan, *, before: bool) -> list[Row]:
         rows.append(Row(("who has it", f"? ({plan.holders.why})")))
     if before and not plan.steps:
         rows.append(Row(("to do", "nothing")))
-    if plan.resume is not None and (before or plan.steps):
+    if plan.resume is not None and (before or plan.steps) and not (plan.blockers or asking):
         rows.append(Row(("to run it" if before else "to go on", plan.resume)))
     if plan.undo is not None and not before and held:
-        rows.append(Row(("to take it back", plan.undo)))
+        there = all(device.address is not None for device in plan.devices)
+        rows.append(Row(("to take it back" if there else "the card back in: take it back", plan.undo)))
     return rows
 
 

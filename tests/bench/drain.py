@@ -110,7 +110,7 @@ def ours(node: str) -> tuple[float, list[str]]:
     def document(_plan: Plan) -> str:
         return ""
 
-    talk = run.Talk(say=said, ask=lambda _: None, document=document, by="bench")
+    talk = run.Talk(say=said, ask=lambda _: None, confirm=lambda _: None, document=document, by="bench")
     plan = run.begin(Survey(seen, machine, wish), machine.devices, wish, talk, yes=True)
     return time.monotonic() - ended[0], [f"{step.do} {step.took_s * 1000:.0f} ms" for step in plan.done]
 
