@@ -119,7 +119,7 @@ class Survey:
         own = {f.address for f in functions}
         rows = [d for d in self.machine.devices if d.address in own]
         profiles = [p for p in known.values() if p is not None]
-        port = self.seen.by_address.get(str(slot.port)) if slot is not None else self._port_of(named[0])
+        port = self.seen.by_address.get(str(slot.port)) if slot is not None else self._port_of(named[0], key)
         nodes = tuple(node for row in rows for node in _nodes(row))
         blind = next((row.nodes for row in rows if isinstance(row.nodes, Unknown)), None)
         companions = tuple(dict.fromkeys(d.replace("-", "_") for p in profiles for d in p.drivers))
@@ -149,9 +149,13 @@ class Survey:
         place = function.address.rpartition(".")[0]
         return tuple(f for f in self.seen.functions if f.address.rpartition(".")[0] == place)
 
-    def _port_of(self, device: Device) -> pci.Function | None:
+    def _port_of(self, device: Device, key: str) -> pci.Function | None:
+        """The port above a card in no slot; of one that is off the bus, the port whose path its place is."""
         function = self.seen.by_address.get(device.address or "")
-        return self.seen.by_address.get(function.above[-1]) if function is not None and function.above else None
+        if function is not None:
+            return self.seen.by_address.get(function.above[-1]) if function.above else None
+        bridges = (f for f in self.seen.functions if f.is_bridge)
+        return next((f for f in bridges if slots.slot_path(f.address, self.seen.functions) == key), None)
 
     def _piece(
         self, function: pci.Function, profile: Profile | None, needed: Mapping[str, tuple[str, ...]] | Unknown,
@@ -231,7 +235,7 @@ class Survey:
 
     def _newcomers(self, card: Card, known: Sequence[Piece]) -> list[Piece]:
         """Functions that came below the port meanwhile: the card is back, or another one."""
-        if card.port_path is None or card.slot is None:
+        if card.port_path is None:
             return []
         there = {piece.address for piece in known}
         found = tuple(self._below(card.port_path))
