@@ -280,7 +280,7 @@ def test_what_a_drain_adds_to_the_bare_writes_is_measured_from_the_end_of_the_la
     ended = int(guest.run(f"t=$(date +%s%N); kill -9 {holder.pid}; echo $t").stdout) / 1e9
     done = draining.result().json()["data"]["done"]
     off = next(step for step in done if step["do"] == "power")
-    assert [step["do"] for step in done] == ["record", "announce", "unbind", "power", "light"]
+    assert [step["do"] for step in done] == ["record", "announce", "wait", "unbind", "power", "light"]
     whole = datetime.fromisoformat(off["at"]).timestamp() + off["took_s"] - ended
     assert whole > 0
     print(f"\nfrom the end of the last holder to a powered-off slot {whole:.2f} s, the bare writes {bare:.2f} s: "
