@@ -84,7 +84,7 @@ def test_a_process_that_let_go_is_seen_to_have_let_go(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("pid", "why"), [
     (0, "the kernel's own"), (-1, "the kernel's own"), (1, "init"), (os.getpid(), "this command itself"),
     (os.getppid(), "runs this command"),
-])
+], ids=("none", "all", "init", "itself", "its parent"))
 def test_some_processes_must_live(pid: int, why: str) -> None:
     assert why in str(pidfds.untouchable(pid))
 
