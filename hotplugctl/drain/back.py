@@ -25,7 +25,7 @@ from .bench import (
     switch_unit,
     tell,
 )
-from .record import Taken
+from .record import Taken, scheduler_of
 from .site import Card
 from .there import hook
 from .undo import BACK
@@ -99,7 +99,7 @@ def _until_ready(bench: Bench, turn: Turn) -> str | None:
     wanted = State(own(turn.card).rung) if own(turn.card).rung in [s.value for s in LADDER] else State.READY
     limit = bench.wish.timeout_s if bench.wish.timeout_s is not None else READY_S
     device = reach(bench, turn.card, wanted, limit)
-    if device is not None and device.rung in LADDER and LADDER.index(device.rung) >= LADDER.index(wanted):
+    if _is_at(device, wanted):
         return None
     missing = device.missing if device is not None else "the bus does not show it"
     raise HotplugError(
@@ -113,11 +113,15 @@ def reach(bench: Bench, card: Card, wanted: State, limit_s: float) -> Device | N
     until, pause = bench.host.elapsed() + limit_s, 0.1
     while True:
         device = row(bench, card)
-        high = device is not None and device.rung in LADDER and LADDER.index(device.rung) >= LADDER.index(wanted)
-        if high or bench.host.elapsed() >= until:
+        if _is_at(device, wanted) or bench.host.elapsed() >= until:
             return device
         bench.host.pause(pause)
         pause = min(2.0, pause * 1.5)
+
+
+def _is_at(device: Device | None, wanted: State) -> bool:
+    """Is it at this rung, or above?"""
+    return device is not None and device.rung in LADDER and LADDER.index(device.rung) >= LADDER.index(wanted)
 
 
 def row(bench: Bench, card: Card) -> Device | None:
@@ -137,9 +141,9 @@ def row(bench: Bench, card: Card) -> Device | None:
 
 
 def _uncordon(bench: Bench, turn: Turn) -> str | None:
+    name = scheduler_of(turn.step.target)
     for key, told in own(turn.card).told.items():
-        name = key.partition(":")[0]
-        if name == turn.step.target.partition(":")[0]:
+        if scheduler_of(key) == name:
             bench.survey.scheduler(name).uncordon(told, SCHEDULER_S)
     return None
 

@@ -11,7 +11,7 @@ from ..look import Look
 from ..model import Device, Machine, Plan
 from ..options import Common
 from ..output import documents, plans
-from . import orders, refusing, replacing, run
+from . import orders, refusing, replacing, run, undoing
 from .site import Wish
 from .survey import Survey
 
@@ -71,7 +71,7 @@ def _done(common: Common, order: Order, survey: Survey, named: Sequence[Device])
         confirm=lambda question: show.ask(common, [], question),
         document=lambda planned: documents.alone("plan", planned))
     if order.undo:
-        return run.take_back(survey, named, survey.wish, talk, yes=order.yes)
+        return undoing.take_back(survey, named, survey.wish, talk, yes=order.yes)
     if survey.wish.replace:
         return replacing.replace_card(survey, named, survey.wish, talk, yes=order.yes)
     return run.begin(survey, named, survey.wish, talk, yes=order.yes)

@@ -14,11 +14,11 @@ from ..model import Device, Machine, Plan
 from ..plugs import schedulers
 from . import words
 from .plan import plan
+from .record import scheduler_of
 from .refusing import unreadable
 from .replacing import by_hand, exchanged
-from .site import Card, Site, Wish
+from .site import Site, Wish
 from .survey import Survey
-from .there import OUTLIVE
 from .undo import BACK, undo
 
 FORESEE_S = 10.0
@@ -83,7 +83,7 @@ def survey(seen: Look, machine: Machine, wish: Wish, named: Sequence[Device], *,
         return Survey(seen, machine, wish, schedulers.found(wish.scheduler, seen.host))
     places = [d.held.place for d in named if d.held is not None and d.held.place is not None]
     names = dict.fromkeys(
-        key.partition(":")[0] for place in places if place in seen.drains for key in seen.drains[place].told)
+        scheduler_of(key) for place in places if place in seen.drains for key in seen.drains[place].told)
     there: list[schedulers.Scheduler] = []
     for name in names:
         with suppress(HotplugError):    # whose step comes and finds it missing says so
@@ -99,18 +99,13 @@ def dry(found: Survey, devices: Sequence[Device], *, undoing: bool, blind: str |
             unreadable(card.key, card.record)
         return undo(site)
     if found.wish.replace and all(exchanged(card) for card in site.cards):
-        return undo(replace(site, cards=tuple(_only_the_hold(card) for card in site.cards)))
+        return undo(replace(site, cards=tuple(
+            replace(card, record=card.record.without_card() if card.record is not None else None)
+            for card in site.cards)))
     planned = plan(site, found.wish)
     if found.wish.replace and len(site.cards) == 1:
         planned = replace(planned, steps=(*planned.steps, *by_hand(site.cards[0])))
     return replace(planned, warnings=(*planned.warnings, *_foreseen(found, site)))
-
-
-def _only_the_hold(card: Card) -> Card:
-    """What is left to do for a card that took another's place."""
-    record = card.record
-    kept = tuple(t for t in record.taken if t.do in ("light", *OUTLIVE)) if record is not None else ()
-    return replace(card, record=replace(record, taken=kept) if record is not None else None)
 
 
 def _foreseen(found: Survey, site: Site) -> list[str]:

@@ -116,7 +116,7 @@ def _cordon(at: _At) -> Iterator[Step]:
     for place in at.card.placements:
         if place.closed is False:
             yield at.step(
-                "cordon", f"{place.scheduler}: {place.where}", "no new work may land on it", "give the place back")
+                "cordon", place.said, "no new work may land on it", "give the place back")
 
 
 def _announce(at: _At) -> Iterator[Step]:

@@ -18,6 +18,7 @@ from ..model import Held, Kind, Maybe, Unknown
 
 FOLDER = "/var/lib/hotplugctl/drain"
 SCHEMA = "hotplugctl.drain/1"
+OUTLIVE = ("cordon", "hook")     # steps that a reboot, or another card in the place, does not make void
 GOALS = ("unbind", "remove", "power")      # how far a drain goes
 
 
@@ -96,8 +97,21 @@ class Record:
         """A step that was begun."""
         return next((t for t in self.taken if (t.do, t.target) == (do, target)), None)
 
+    def only(self, *dos: str) -> Record:
+        """With the steps of these kinds alone: what was done to a card is over when the card is."""
+        return replace(self, taken=tuple(t for t in self.taken if t.do in dos))
+
+    def without_card(self) -> Record:
+        """With what the place and its schedulers still have to be given back."""
+        return self.only("light", *OUTLIVE)
+
     def _without(self, do: str, target: str) -> tuple[Taken, ...]:
         return tuple(t for t in self.taken if (t.do, t.target) != (do, target))
+
+
+def scheduler_of(word: str) -> str:
+    """Whose a cordon is, by its step's target or by the key under which it was kept: both begin with the name."""
+    return word.partition(":")[0]
 
 
 def path(key: str) -> str:

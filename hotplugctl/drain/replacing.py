@@ -16,11 +16,12 @@ from . import words
 from .back import BACKWARD, READY_S, reach
 from .bench import own
 from .plan import plan
-from .run import Run, Talk, attempt, begin, finish, locked, resumable
+from .run import Run, Talk, attempt, begin, locked, resumable
 from .site import Card, Wish
 from .survey import Survey
 from .there import identity
 from .undo import BACK
+from .undoing import finish
 
 GLANCE_S = 0.25
 REMIND_S = 60.0

@@ -1,4 +1,4 @@
-"""The drain itself, and its undo: look, plan, take the first step, look again, until a fresh plan is empty.
+"""The drain itself: look, plan, take the first step, look again, until a fresh plan is empty.
 
 Nothing is tried after a step that failed. Whatever ends a run (a failure, Ctrl-C, SIGKILL, a reboot), the same command
 goes on from what is seen then.
@@ -15,15 +15,15 @@ from ..errors import Exit, HotplugError
 from ..host.live import Live
 from ..model import Device, Done, Plan, Step, iso_time
 from . import words
-from .back import BACKWARD, TAKES_BACK, row
+from .back import BACKWARD, TAKES_BACK
 from .bench import Act, Bench, Turn, own
 from .plan import plan
-from .record import Taken
-from .refusing import CONFIRM, blind, refuse, unreadable
+from .record import OUTLIVE, Taken, scheduler_of
+from .refusing import CONFIRM, blind, refuse
 from .site import Card, Site, Wish
 from .survey import Survey
-from .there import FORWARD, OUTLIVE, RECORDED, before, identity
-from .undo import BACK, in_kernel, undo
+from .there import FORWARD, RECORDED, before, identity
+from .undo import BACK, undo
 from .waiting import hold_out
 
 ENDS_WORK = ("vfs", "unbind")       # whoever has opened the card by then loses it
@@ -109,8 +109,8 @@ class Run:
         if step.do == "ready":
             self.survey.keep(kept.ended(BACK, step.card, took, said), sync=False)
         elif step.do in TAKES_BACK:
-            name = step.target.partition(":")[0]
-            told = {k: v for k, v in kept.told.items() if step.do != "uncordon" or k.partition(":")[0] != name}
+            name = scheduler_of(step.target) if step.do == "uncordon" else None
+            told = {key: told for key, told in kept.told.items() if scheduler_of(key) != name}
             self.survey.keep(replace(kept.undone(TAKES_BACK[step.do], step.target), told=told), sync=False)
 
 
@@ -121,17 +121,22 @@ def _live(survey: Survey) -> Live:
     return survey.host
 
 
+def changeable(survey: Survey, devices: Sequence[Device], command: Callable[[Site], str]) -> Site:
+    """The places of these devices. Raises HotplugError where nothing can be changed: USAGE, DENIED."""
+    _live(survey)
+    site = survey.site(devices, blind(survey))
+    if site.blind is not None:
+        raise HotplugError("drain cannot work here", why=site.blind, hint=f"sudo {command(site)}", exit=Exit.DENIED)
+    return site
+
+
 def begin(
     survey: Survey, devices: Sequence[Device], wish: Wish, talk: Talk, *, yes: bool, more: Sequence[Step] = ()
 ) -> Plan:
     """Drain the places of these devices; `more` steps follow, and are shown. Raises HotplugError: REFUSED, TIMEOUT,
     FAILED, DENIED.
     """
-    _live(survey)
-    site = survey.site(devices, blind(survey))
-    if site.blind is not None:
-        raise HotplugError("drain cannot work here", why=site.blind, hint=f"sudo {words.again(site, wish)}",
-                           exit=Exit.DENIED)
+    site = changeable(survey, devices, lambda site: words.again(site, wish))
     found = plan(site, wish)
     if not found.steps and not found.blockers:
         return found
@@ -156,29 +161,7 @@ def _another_card(run: Run, card: Card) -> None:
     """The card that was put in place of a drained one is drained like any other: what was done to the first is over."""
     record = run.survey.records.get(card.key)
     if record is not None and record.pulled and card.pieces:
-        kept = tuple(t for t in record.taken if t.do in OUTLIVE)
-        run.survey.keep(replace(record, pulled=False, card=identity(card.device), taken=kept))
-
-
-def take_back(survey: Survey, devices: Sequence[Device], wish: Wish, talk: Talk, *, yes: bool) -> Plan:
-    """Undo the drains of these places, up to READY again. Raises HotplugError: FAILED, DENIED, REFUSED.
-
-    `yes`: where the card has gone for good, only the hold is lifted.
-    """
-    _live(survey)
-    site = survey.site(devices, blind(survey))
-    if site.blind is not None:
-        raise HotplugError("a drain cannot be undone here", why=site.blind, hint=f"sudo {words.undo(site)}",
-                           exit=Exit.DENIED)
-    with locked(site, "undoing its drain"):
-        survey.reread(site)
-        run = Run(survey, site, wish, talk, undoing=True)
-        for card in site.cards:
-            unreadable(card.key, survey.records.get(card.key))
-            _gone_for_good(run, card, yes=yes)
-            _exchanged_meanwhile(run, card)
-        with resumable(run):
-            return _backward(run)
+        run.survey.keep(replace(record.only(*OUTLIVE), pulled=False, card=identity(card.device)))
 
 
 @contextmanager
@@ -200,11 +183,14 @@ def resumable(run: Run) -> Iterator[None]:
             raise
         raise HotplugError(
             "interrupted", why=f"the drain of {words.names(run.site)} is recorded and waits",
-            hint=words.undo(run.site) if run.undoing else _ways_on(run), exit=Exit.INTERRUPTED,
+            hint=_ways_on(run), exit=Exit.INTERRUPTED,
         ) from None
 
 
 def _ways_on(run: Run) -> str:
+    """The next thing to type: an undo knows but one direction."""
+    if run.undoing:
+        return words.undo(run.site)
     return f"{words.again(run.site, run.wish)} (goes on), or {words.undo(run.site)} (takes it back)"
 
 
@@ -229,7 +215,7 @@ def _forward(run: Run) -> Plan:
                 fresh = True
                 continue
         if step == last:
-            raise _no_effect(run, found, step)
+            raise no_effect(run, found, step)
         attempt(run, step, FORWARD)
         if step.do == "check":
             passed.add(step)
@@ -256,74 +242,6 @@ def both_ways(run: Run) -> Iterator[None]:
                            exit=error.exit, more={"plan": plan(run.site, run.wish), **error.more}) from error
 
 
-def _backward(run: Run) -> Plan:
-    last = None
-    while True:
-        run.look()
-        found = undo(run.site)
-        if not found.steps:
-            return _as_it_is(run, found)
-        step = found.steps[0]
-        if step == last:
-            raise _no_effect(run, found, step)
-        attempt(run, step, BACKWARD)
-        last = step
-
-
-def _as_it_is(run: Run, found: Plan) -> Plan:
-    """The cards as they stand now that nothing holds them."""
-    rows = [row(run.bench, card) for card in run.site.cards]
-    devices = tuple(
-        replace(device, state=now.state) if now is not None else device
-        for device, now in zip(found.devices, rows, strict=True))
-    states = {device.state for device in devices}
-    return replace(
-        found, done=tuple(run.done), devices=devices, device=rows[0] if len(rows) == 1 else None,
-        state=states.pop() if len(states) == 1 else found.state)
-
-
-def _gone_for_good(run: Run, card: Card, *, yes: bool) -> None:
-    """There is no putting back what is not there. Raises HotplugError(FAILED) unless that was said to be known."""
-    record = run.survey.records.get(card.key)
-    empty = not card.pieces and card.slot is not None and card.slot.presence is False
-    if record is None or not empty or not in_kernel(run.site, record):
-        return
-    if not yes:
-        again = words.undo(run.site)
-        raise HotplugError(
-            f"slot {card.slot.name if card.slot is not None else ''} is empty", why="the card is not there to be put "
-            "back into service", hint=f"put the card in, then: {again}; or, if it stays out: {again} --yes "
-            "(lifts the hold)", exit=Exit.FAILED, more={"plan": undo(run.site)})
-    forget_card(run, card)
-
-
-def _exchanged_meanwhile(run: Run, card: Card) -> None:
-    """Another card is in the place: its driver is its own, and what the first one had is not forced upon it."""
-    record = run.survey.records.get(card.key)
-    now = [p for p in card.pieces if record is not None and p.address == record.address]
-    was = [record.card.get("vendor_id"), record.card.get("device_id")] if record is not None else []
-    if record is not None and now and card.device.vendor_id is not None and None not in was and was != [
-        card.device.vendor_id, card.device.device_id
-    ]:
-        run.talk.say(f"another card is in {card.said} ({record.card.get('model') or was[1]} before, "
-                     f"{card.device.model or card.device.device_id} now): only the hold is lifted")
-        forget_card(run, card)
-
-
-def forget_card(run: Run, card: Card) -> None:
-    """What was done to a card that is not there any more is not taken back; what schedulers were told is."""
-    record = run.survey.records.get(card.key) or own(card)
-    run.survey.keep(replace(record, taken=tuple(t for t in record.taken if t.do in ("light", *OUTLIVE))))
-
-
-def finish(run: Run) -> Plan:
-    """Lift the hold from a place whose card was exchanged."""
-    for card in run.site.cards:
-        forget_card(run, card)
-    run.undoing = True
-    return _backward(run)
-
-
 def attempt(run: Run, step: Step, acts: Mapping[str, Act]) -> None:
     """Take a step, or say what failed with all that is left and both ways on."""
     try:
@@ -342,7 +260,8 @@ def attempt(run: Run, step: Step, acts: Mapping[str, Act]) -> None:
         ) from error
 
 
-def _no_effect(run: Run, found: Plan, step: Step) -> HotplugError:
+def no_effect(run: Run, found: Plan, step: Step) -> HotplugError:
+    """A step that a fresh look asks for again right after it was done."""
     return HotplugError(
         f"{step.do} {step.target} had no effect", why="it was done, and a fresh look asks for it again",
         hint=f"hotplugctl diagnose {words.names(run.site)}; then: {_ways_on(run)}", exit=Exit.FAILED,

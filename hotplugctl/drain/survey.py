@@ -124,12 +124,13 @@ class Survey:
         blind = next((row.nodes for row in rows if isinstance(row.nodes, Unknown)), None)
         companions = tuple(dict.fromkeys(d.replace("-", "_") for p in profiles for d in p.drivers))
         self._having[key] = _Having(functions, blind if blind is not None else nodes, companions)
+        accelerators = tuple(self._accelerator(row, known) for row in rows)
         card = Card(
             key=key, device=named[0], slot=slot, pieces=pieces,
-            accelerators=tuple(self._accelerator(row, known) for row in rows),
+            accelerators=accelerators,
             named=tuple(d.address for d in named if d.address is not None),
             peers=(*self._iommu(functions), *(w for row in rows for w in peers.joined(
-                self.host, row, [d for d in self.machine.devices if d.address not in own])), *self._chips(rows, known)),
+                self.host, row, [d for d in self.machine.devices if d.address not in own])), *_chips(accelerators)),
             record=self._record(key), quiesce={q.unit: q.why for p in profiles for q in p.quiesce},
             light=self._light(slot), port_path=port.path if port is not None else None,
         )
@@ -180,10 +181,6 @@ class Survey:
             row.serial if isinstance(row.serial, str) else None, row.uuid if isinstance(row.uuid, str) else None,
             profile.id if profile is not None else None,
         )
-
-    def _chips(self, rows: Sequence[Device], known: Mapping[str, Profile | None]) -> list[str]:
-        found = [a for row in rows for a in [self._accelerator(row, known)] if len(a.numbers) > 1]
-        return [f"{a.address} has {len(a.numbers)} chips that go together: {', '.join(a.numbers)}" for a in found]
 
     def _iommu(self, functions: Sequence[pci.Function]) -> list[str]:
         own = {f.address for f in functions}
@@ -303,6 +300,11 @@ class Survey:
 def told_key(scheduler: Scheduler, accelerator: Accelerator) -> str:
     """Under which word a record keeps what a scheduler was told of one accelerator."""
     return f"{scheduler.name}:{accelerator.address}"
+
+
+def _chips(accelerators: Sequence[Accelerator]) -> list[str]:
+    return [f"{a.address} has {len(a.numbers)} chips that go together: {', '.join(a.numbers)}"
+            for a in accelerators if len(a.numbers) > 1]
 
 
 def _nodes(row: Device) -> tuple[Node, ...]:

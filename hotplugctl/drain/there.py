@@ -25,13 +25,12 @@ from .bench import (
     slot_files,
     switch_unit,
 )
-from .record import Record
+from .record import OUTLIVE, Record
 from .site import Card
 from .survey import told_key
 from .undo import BACK
 
 NEW_UUID = "/proc/sys/kernel/random/uuid"
-OUTLIVE = ("cordon", "hook")     # steps that a reboot, or another card in the place, does not make void
 BLINK = "2"             # PCIe base spec 6.7.1.1.1: locate
 
 
@@ -89,7 +88,7 @@ def hook(bench: Bench, turn: Turn) -> str | None:
 
 def _cordon(bench: Bench, turn: Turn) -> str | None:
     for (scheduler, accelerator), place in zip(bench.survey.asked(turn.card), turn.card.placements, strict=True):
-        if f"{place.scheduler}: {place.where}" != turn.step.target:
+        if place.said != turn.step.target:
             continue
         key = told_key(scheduler, accelerator)
 

@@ -12,9 +12,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from ..errors import Exit, HotplugError
-from ..host import pidfds
+from ..host import Sought, pidfds
 from ..lifecycle import human_time
-from ..model import Holder, Plan, Unknown, Work
+from ..model import Holder, Unknown, Work
 from . import words
 from .bench import say_draining
 from .plan import plan
@@ -52,6 +52,7 @@ class Known:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._handles: dict[int, pidfds.Handle] = {}
+        self._sought: list[Sought] = []
         self._lost = False       # one has ended before it could be followed: what is known of it is stale
 
     def __enter__(self) -> Known:
@@ -81,17 +82,17 @@ class Known:
             return False
         if pidfds.wait(tuple(self._handles.values()), seconds):
             return True
-        sought = [self._run.survey.sought(card) for card in self._run.site.cards]
-        return any(all(pidfds.still_has(handle, one) is False for one in sought) for handle in self._handles.values())
+        return any(self._let_go(handle) for handle in self._handles.values())
 
     def signal(self, pid: int, number: signal.Signals) -> bool | Unknown:
         """Signal one, looked at again just before: whoever let go meanwhile, or has ended, is left alone."""
         handle = self._handles.get(pid)
-        if handle is None or all(
-            pidfds.still_has(handle, self._run.survey.sought(card)) is False for card in self._run.site.cards
-        ):
-            return False
-        return pidfds.send(handle, number)
+        return False if handle is None or self._let_go(handle) else pidfds.send(handle, number)
+
+    def _let_go(self, handle: pidfds.Handle) -> bool:
+        if not self._sought:     # asked of sysfs once: while one waits, the cards keep their nodes and drivers
+            self._sought = [self._run.survey.sought(card) for card in self._run.site.cards]
+        return all(pidfds.still_has(handle, one) is False for one in self._sought)
 
 
 def _left(run: Run) -> tuple[list[tuple[Card, Holder]], list[tuple[Card, Work]]]:
@@ -114,7 +115,7 @@ def _wait(run: Run, until: float) -> bool:
                 return False
             if now - said >= TELL_S:
                 said = now
-                run.talk.say(_who(run, holders, works, until - now))
+                run.talk.say(_who(run, until - now))
             if now - announced >= ANNOUNCE_S:
                 announced = now
                 for card in run.site.cards:
@@ -129,10 +130,16 @@ def _wait(run: Run, until: float) -> bool:
                 run.look(holders=True, schedulers=bool(run.survey.schedulers) and (question or gone))
 
 
-def _who(run: Run, holders: list[tuple[Card, Holder]], works: list[tuple[Card, Work]], left: float) -> str:
-    names = [_named(run, holder) for _, holder in holders] + [_job(run, work) for _, work in works]
+def _who(run: Run, left: float) -> str:
     time = "for as long as it takes" if left == float("inf") else f"for {human_time(left)} more"
-    return f"waiting {time} for {'; '.join(dict.fromkeys(names))}"
+    return f"waiting {time} for {_names(run)}"
+
+
+def _names(run: Run) -> str:
+    """Everybody who is left, each once."""
+    holders, works = _left(run)
+    names = [_named(run, holder) for _, holder in holders] + [_job(run, work) for _, work in works]
+    return "; ".join(dict.fromkeys(names))
 
 
 def _named(run: Run, holder: Holder) -> str:
@@ -205,7 +212,7 @@ def _ask_schedulers(run: Run, until: float) -> None:
         if run.host.elapsed() >= until:
             raise HotplugError(
                 "the scheduler does not end what runs there", why=refused,
-                hint=words.again(run.site, run.wish), exit=Exit.TIMEOUT, more={"plan": _left_over(run)})
+                hint=words.again(run.site, run.wish), exit=Exit.TIMEOUT, more={"plan": plan(run.site, run.wish)})
         run.host.pause(min(ASK_S, max(0.0, until - run.host.elapsed())))
         run.look(holders=True, schedulers=True)
 
@@ -222,25 +229,17 @@ def _signal(run: Run, known: Known, holder: Holder, number: signal.Signals) -> N
         run.talk.say(said)
 
 
-def _left_over(run: Run) -> Plan:
-    return plan(run.site, run.wish)
-
-
 def _time_is_up(run: Run) -> HotplugError:
-    holders, works = _left(run)
-    names = [_named(run, holder) for _, holder in holders] + [_job(run, work) for _, work in works]
     limit = run.wish.timeout_s or 0.0
     return HotplugError(
-        f"the time is up: after {words.seconds(limit)} the work goes on", why="; ".join(dict.fromkeys(names)),
+        f"the time is up: after {words.seconds(limit)} the work goes on", why=_names(run),
         hint=f"{words.again(run.site, run.wish)} (waits on), or {words.undo(run.site)} (takes it back)",
-        exit=Exit.TIMEOUT, more={"plan": _left_over(run)},
+        exit=Exit.TIMEOUT, more={"plan": plan(run.site, run.wish)},
     )
 
 
 def _cannot_end(run: Run) -> HotplugError:
-    holders, works = _left(run)
-    names = [_named(run, holder) for _, holder in holders] + [_job(run, work) for _, work in works]
     return HotplugError(
-        "what has the card does not end", why=f"even after KILL: {'; '.join(dict.fromkeys(names))}",
-        hint=f"{words.undo(run.site)}", exit=Exit.FAILED, more={"plan": _left_over(run)},
+        "what has the card does not end", why=f"even after KILL: {_names(run)}",
+        hint=f"{words.undo(run.site)}", exit=Exit.FAILED, more={"plan": plan(run.site, run.wish)},
     )

@@ -127,3 +127,8 @@ class Placement:
     work: Maybe[tuple[Work, ...]] = ()
     blockers: tuple[Blocker, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    @property
+    def said(self) -> str:
+        """Whose place it is, and which; the target of the step that closes it."""
+        return f"{self.scheduler}: {self.where}"
