@@ -494,6 +494,19 @@ def test_only_a_slot_that_was_switched_off_has_another_card_in_it(machine: Machi
     assert not exchanged(recorded(off, Taken("back", "0000:00:01.0", ""))), "an undo has"
 
 
+def test_the_status_of_an_exchange_asks_for_what_is_left_of_it(machine: MachineTree) -> None:
+    machine.port("0000:00:02.0", slot="2", bus=2, present=False, powered=False)
+    for pulled, asks in ((False, "pull"), (True, "insert")):
+        record = recorded(Taken("power", "slot:2", "", done=True), Taken("light", "slot:2", "", "0", done=True),
+                          key="0000:00:02.0", slot="2", goal="power", replace=True, pulled=pulled)
+        machine.put("/var/lib/hotplugctl/drain/0000:00:02.0.json", json.dumps({"schema": SCHEMA, **asdict(record)}))
+        seen = machine.look()
+        found = probe.machine(seen)
+        [shown] = orders.status(seen, found, found.devices)
+        assert shown.steps[0].do == asks
+        assert shown.resume == "hotplugctl drain slot:2 --replace"
+
+
 def test_the_way_round_a_slot_that_cannot_be_switched_is_remove_instead(tmp_path: Path) -> None:
     machine = MachineTree(tmp_path)
     machine.port(slot=None)

@@ -82,8 +82,9 @@ def exchanged(card: Card) -> bool:
 
 def by_hand(card: Card) -> list[Step]:
     """What an exchange goes on with, once the card is drained: a person's part, and what is looked at then."""
+    pull = Step("pull", card.name, "a person takes the card out", None, card.key)
     return [
-        Step("pull", card.name, "a person takes the card out", None, card.key),
+        *(() if card.record is not None and card.record.pulled else (pull,)),
         Step("insert", card.name, "a person puts another one in", None, card.key),
         Step("ready", card.name, "the new card comes up, and is compared with the one before", None, card.key),
         Step("lift", card.name, "the hold, and what schedulers were told", None, card.key),
