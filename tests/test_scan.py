@@ -60,10 +60,10 @@ def files_of(case: Path) -> list[Path]:
     return [path for path in sorted(case.iterdir()) if path.name != "case.yaml"]
 
 
-def among_others(text: str, seed: object) -> str:
-    """The text with lines of daemons in it, between messages as journald would put them."""
-    dice = random.Random(str(seed))
-    lines: list[str] = []
+def among_others(text: str, seed: str) -> str:
+    """The text with lines of daemons in it, one at least, between messages as journald would put them."""
+    dice = random.Random(seed)
+    lines = [dice.choice(DAEMONS)]
     for line in text.splitlines():
         if not line.startswith((" ", "\t")):
             lines += dice.choices(DAEMONS, k=dice.choice((0, 0, 1, 3, 20)))
@@ -84,7 +84,7 @@ def test_the_diagnosis_of_a_case_among_other_lines_is_the_same_with_the_scan(
     case: Path, sieve: scan.Sieve, tmp_path: Path
 ) -> None:
     for path in files_of(case):
-        (tmp_path / path.name).write_text(among_others(path.read_text(errors="replace"), path))
+        (tmp_path / path.name).write_text(among_others(path.read_text(errors="replace"), f"{case.name} {path.name}"))
     paths = [str(path) for path in sorted(tmp_path.iterdir())]
     whole, scanned = evidence(paths), evidence(paths, lambda _size: sieve, small=0, limits=BARE)
     assert len(scanned.logs) < len(whole.logs)
