@@ -17,7 +17,8 @@ def look_at(root: str, settings: config.Settings, *, redact: bool, capturing: bo
     host: Host = open_host(root)
     profiles = capture.profiles_of(host) or load.profiles(config.authored("vendors.d"))
     if (redact or (capturing and not keep)) and not host.redacted:
-        from .host.redact import Redacted, redactor_for
+        from .host.redact import redactor_for
+        from .host.redacted import Redacted
 
         host = Redacted(host, redactor_for(host))
     return look(capture.recording(host) if capturing else host, settings, profiles)

@@ -11,7 +11,8 @@ import pytest
 from hotplugctl.host import OpenFile, Seen, Sought
 from hotplugctl.host.files import Memory
 from hotplugctl.host.recorder import Recorder
-from hotplugctl.host.redact import Redacted, Redactor
+from hotplugctl.host.redact import Redactor
+from hotplugctl.host.redacted import Redacted
 from hotplugctl.host.tree import Bundle, Tree
 from hotplugctl.model import Holder, Kind, Node, Unknown, unseen
 from hotplugctl.output import views

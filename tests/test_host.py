@@ -18,7 +18,8 @@ from hotplugctl.host.files import Directory, load_tar, resolve
 from hotplugctl.host.live import Live
 from hotplugctl.host.opening import open_host
 from hotplugctl.host.recorder import Recorder
-from hotplugctl.host.redact import Redacted, Redactor, redactor_for
+from hotplugctl.host.redact import Redactor, redactor_for
+from hotplugctl.host.redacted import Redacted
 from hotplugctl.model import Kind, Unknown
 from hotplugctl.output.documents import plain
 from hotplugctl.readers.hexdump import hex_dump

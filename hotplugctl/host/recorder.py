@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 from ..errors import Exit, HotplugError
 from ..model import Kind, Maybe, Unknown
 from . import Host, NodeStat, Ran, Seen, Sought
+from .redacted import Redacted
 from .tree import SCHEMA
 
 T = TypeVar("T")
@@ -123,9 +124,13 @@ class Recorder:
             "schema": SCHEMA, "tool": self._tool, "host": self.name, "taken_at": self._now, "redacted": self.redacted,
             "answers": self._answers, **extra,
         }
-        content = {"manifest.json": json.dumps(manifest, indent=1, sort_keys=True).encode()}
-        content |= {f"root{path}": raw for path, raw in self._files.items() if plain_path(path)}
-        content |= {f"logs/{name}": raw for name, raw in self._logs.items()}
+        told = json.dumps(manifest, indent=1, sort_keys=True, ensure_ascii=False)
+        content = {"manifest.json": self._again(told.encode("utf-8", "surrogateescape"))}
+        content |= {
+            f"root{path}": raw if path.endswith("/config") else self._again(raw)
+            for path, raw in self._files.items() if plain_path(path)
+        }
+        content |= {f"logs/{name.lstrip('/')}": self._again(raw) for name, raw in self._logs.items()}
         if os.path.lexists(dest):
             raise HotplugError(
                 f"{dest} exists", why="a capture never overwrites", hint="name another path", exit=Exit.USAGE
@@ -140,6 +145,12 @@ class Recorder:
                 f"cannot write the bundle {dest}", why=str(error.strerror), hint="name a path that can be written",
                 exit=Exit.DENIED if isinstance(error, PermissionError) else Exit.FAILED,
             ) from error
+
+    def _again(self, raw: bytes) -> bytes:
+        """What was read before a name in it was known for one."""
+        if not isinstance(self._host, Redacted):
+            return raw
+        return self._host.again(raw.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
     def _keep(self, path: str, raw: bytes) -> None:
         if not plain_path(path):

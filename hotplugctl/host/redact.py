@@ -1,107 +1,138 @@
-"""Serial numbers, UUIDs, host names and addresses of people's networks as stable aliases.
+"""Serial numbers, UUIDs, names of machines and people, addresses of their networks and secrets as stable aliases.
 
-One function for every text that leaves the machine, used at the Host's door, so that a captured bundle and a live
-`--redact` say the same. An alias is a keyed hash (key: the machine id, as machine-id(5) recommends for derived ids):
-the same card has the same alias in every bundle of one machine, and nobody without the key can test a guess.
+One function for every text that leaves the machine, used at the Host's door (redacted.py), so that a captured bundle
+and a live `--redact` say the same. An alias is a keyed hash (key: the machine id, as machine-id(5) recommends for
+derived ids): the same card has the same alias in every bundle of one machine, and nobody without the key can test a
+guess.
 """
 
 from __future__ import annotations
 
 import hmac
+import json
 import os
 import re
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
-from ..model import Maybe, Unknown
-from ..readers.capabilities import without_serial
-from . import Host, NodeStat, Ran, Seen, Sought
+from . import Host
+from .identifying import (
+    ALIAS,
+    CONTAINER,
+    DOMAIN,
+    EMAIL,
+    ENDINGS,
+    IDENTIFYING,
+    IPV4,
+    KEY_BLOCK,
+    KEY_LINE,
+    OF_RECORDS,
+    ORDINARY,
+    PATTERNS,
+    PLAIN_HOSTS,
+    POD_UID,
+    PUBLIC,
+    VERSIONED,
+    canonical,
+    plain,
+)
 
-# Attributes whose whole value identifies one card or machine.
-IDENTIFYING = {
-    "serial_number": "serial", "serial": "serial", "product_serial": "serial", "board_serial": "serial",
-    "chassis_serial": "serial", "tt_serial": "serial", "unique_id": "serial", "uuid": "uuid", "product_uuid": "uuid",
-    "machine-id": "machine", "boot_id": "boot", "hostname": "host", "nodename": "host", "address": "mac",
-}
-_ALIAS = re.compile(r"(?:serial|uuid|machine|boot|host|mac|ip|user|secret)-[0-9a-f]{8}")
-_H = "[0-9a-fA-F]"
-# What identifies, by what it is: kind -> pattern. A group named `keep` stays, what follows it becomes the alias.
-_PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("secret", re.compile(
-        r"(?i)(?P<keep>\b(?:authorization\s*:\s*(?:bearer|basic)|bearer)\s+)[\w.~+/=-]{6,}")),
-    ("secret", re.compile(
-        r"(?i)(?P<keep>(?:\b|_)(?:password|passwd|passphrase|pass|psk|secret|secret_access_key|secret_key|api[_-]?key|"
-        r"access[_-]?token|auth[_-]?token)\b[\"']?(?:\s*[:=]\s*|\s+(?=\S*\d))[\"']?)(?!0x)[^\s\"',;]{3,}")),
-    ("secret", re.compile(r"(?i)(?P<keep>\btoken\b[\"']?\s*[:= ]\s*[\"']?)(?!0x)(?=\S*[A-Za-z])(?=\S*\d)[\w.-]{8,}|"
-                          r"(?P<keep2>\btoken\s*=\s*)[^\s\"',;]{3,}")),
-    ("secret", re.compile(r"(?P<keep>)\b(?:AKIA[0-9A-Z]{16}|gh[pousr]_\w{8,}|xox[bap]-[\w-]{8,})")),
-    ("secret", re.compile(r"(?P<keep>[a-z][a-z0-9+.-]*://)[^/\s:@]+:[^/\s@]+(?=@)")),
-    ("serial", re.compile(
-        r"(?i)(?P<keep>(?:\bserial(?:[ ._-]?(?:number|num|no))?|\bs/n|(?<![a-z0-9])sn)\.?[\"']?\s*[:=#]?\s*[\"']?)"
-        r"(?=[A-Z0-9-]*\d)(?!\d{1,5}\b)[A-Z0-9][A-Z0-9-]{5,}(?![a-z])")),
-    ("uuid", re.compile(rf"\b{_H}{{8}}-{_H}{{4}}-{_H}{{4}}-{_H}{{4}}-{_H}{{12}}\b")),
-    ("uuid", re.compile(rf"(?<![\w.-])(?=[0-9a-f]*[a-f])(?=[a-f]*[0-9]){_H}{{32}}(?![\w-])")),
-    ("serial", re.compile(rf"\b{_H}{{2}}(?:-{_H}{{2}}){{7}}\b")),
-    ("serial", re.compile(rf"(?i)(?P<keep>\b(?:naa|eui|wwn|nguid)[.:= ](?:0x)?){_H}{{16,32}}\b")),
-    ("serial", re.compile(r"\biqn\.\d{4}-\d\d\.[\w.:-]+")),
-    ("mac", re.compile(rf"(?<!{_H})(?<!{_H}{_H}[:-])(?:{_H}{{2}}-){{5,6}}{_H}{{2}}(?![:-]?{_H})")),
-    ("mac", re.compile(rf"(?<!{_H})(?<!{_H}{_H}:)(?:{_H}{{2}}:){{5}}{_H}{{2}}(?:(?::{_H}{{2}}){{2}})?(?!:?{_H})")),
-    ("mac", re.compile(rf"(?<![\w.]){_H}{{4}}\.{_H}{{4}}\.{_H}{{4}}(?![\w.])")),
-    ("ip", re.compile(
-        rf"(?<![0-9a-fA-F:.])(?:(?:{_H}{{1,4}}:){{7}}{_H}{{1,4}}|"
-        rf"(?:[23]{_H}{{3}}|f[cdCD]{_H}{{2}}|fe80):(?:{_H}{{1,4}}:){{0,5}}:(?:{_H}{{1,4}}:){{0,5}}{_H}{{1,4}})(?![0-9a-fA-F:.])")),
-    ("user", re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b")),
-)
-_LINK_ADDRESS = re.compile(rf"{_H}{{2}}(?::{_H}{{2}}){{5}}")
-_USERS = re.compile(
-    r"(?P<keep>/home/|/Users/|\bsudo:\s+|session (?:opened|closed) for user |\b[Uu]ser[ =]|\bfor user )"
-    r"(?P<name>[A-Za-z_][\w.-]*)"
-)
-_IPV4 = re.compile(r"(?<![\w.])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\w.]*\d)")
-# Four numbers after one of these words are a version.
-_VERSIONED = re.compile(
-    r"(?i)(?:ver(?:sion)?|firmware|fw|release|driver|cann|bios|toolkit|runtime|kernel|build|rocm|cuda|nccl)\W{0,3}$|v$")
-# Names that say nothing of anybody, or that are ordinary words of a log.
-_PLAIN_HOSTS = {
-    "", "localhost", "localhost.localdomain", "(none)", "linux", "host", "node", "server", "debian", "ubuntu", "vm",
-}
-_PLAIN_USERS = {"root", "daemon", "nobody", "HwHiAiUser", "space", "mode", "id"}     # and words that follow "user"
+_LINK_ADDRESS = re.compile(r"[0-9a-fA-F]{2}(?::[0-9a-fA-F]{2}){5}")
 # Attributes of a function that may hold its serial; read before anything else, so that no text escapes.
 _PRIMED = ("serial_number", "serial", "unique_id", "tt_serial", "uuid")
+_OF_THE_BOARD = (
+    "product_serial", "board_serial", "chassis_serial", "product_uuid", "chassis_asset_tag", "board_asset_tag",
+)
+# What was found by its surroundings once and is then hidden wherever it stands; other kinds show by themselves.
+_LEARNT = frozenset(("serial", "secret"))
+PIECE = 2000        # characters, to the end of the line
+FIRST_PERSON, LAST_PERSON = 1000, 65533     # UIDs of people: UID_MIN of login.defs(5), below `nobody`
 
 
 class Redactor:
-    """Replaces what identifies, by aliases that are stable for one `key`."""
+    """Replaces what identifies, by aliases that are stable for one `key`.
+
+    It learns: a serial number that a text calls one, or somebody's login name, is then hidden wherever it stands.
+    """
 
     def __init__(self, key: bytes, host_names: tuple[str, ...] = ()) -> None:
         self._key = key
-        names = sorted({n for n in host_names if len(n) > 1 and n.lower() not in _PLAIN_HOSTS}, key=len, reverse=True)
+        names = sorted({n for n in host_names if len(n) > 1 and n.lower() not in PLAIN_HOSTS}, key=len, reverse=True)
         one_of = "|".join(map(re.escape, names))
         # With its domain, in any case, also where it is a part between dashes.
         self._hosts = re.compile(rf"(?i)(?<![\w.])(?:{one_of})(?:\.[\w-]+)*(?!\w)") if names else None
         self._known: dict[str, str] = {}
+        self._words: dict[str, str] = {}
+        self._word: re.Pattern[str] | None = None
+        self._issued: set[str] = set()
 
     def alias(self, kind: str, value: str) -> str:
-        """`serial-3f2a91c0` for a serial; an alias stays as it is."""
-        if not value or _ALIAS.fullmatch(value):
+        """`serial-3f2a91c0` for a serial; an alias stays as it is, and so does a word that says nothing."""
+        if not value or ALIAS.fullmatch(value) or value in self._issued or plain(kind, value):
             return value
-        digest = hmac.new(self._key, f"{kind}:{value.lower()}".encode(), "sha256").hexdigest()
-        return f"{kind}-{digest[:8]}"
+        return f"{kind}-{self._digest(kind, value)[:8]}"
+
+    def _digest(self, kind: str, value: str) -> str:
+        return hmac.new(self._key, f"{kind}:{canonical(kind, value)}".encode(), "sha256").hexdigest()
 
     def text(self, text: str) -> str:
         """The text with everything identifying replaced; the rest byte for byte."""
-        for value, alias in self._known.items():
-            text = text.replace(value, alias)
-        for kind, pattern in _PATTERNS:
-            text = pattern.sub(partial(self._swap, kind), text)
-        text = _IPV4.sub(partial(self._ipv4, text), text)
-        text = _USERS.sub(lambda m: m["keep"] + self.user(m["name"]), text)
+        if "PRIVATE KEY" in text:
+            text = KEY_BLOCK.sub(lambda block: KEY_LINE.sub(self._of("secret"), block[0]), text)
+        return "".join(map(self._piece, _pieces(text)))
+
+    def _piece(self, text: str) -> str:
+        text = self.again(text)
+        text = POD_UID.sub(self._like_a_uid, CONTAINER.sub(self._like_an_id, text))
+        if "@" in text:
+            text = EMAIL.sub(lambda m: f"{self.alias('user', m['name'])}@{self.alias('host', m['domain'])}", text)
+        folded = text.casefold()
+        for kind, hints, pattern in PATTERNS:
+            if not hints or any(hint in folded for hint in hints):
+                text = pattern.sub(partial(self._swap, kind), text)
+        text = IPV4.sub(partial(self._ipv4, text), text)
+        if any(f".{ending}" in folded for ending in ENDINGS):
+            text = DOMAIN.sub(lambda m: m[0] if PUBLIC.search(m["name"]) else self.alias("host", m["name"]), text)
+        text = self.again(text)
         return self._hosts.sub(lambda m: self.alias("host", m[0]), text) if self._hosts else text
 
+    def again(self, text: str) -> str:
+        """A text that was redacted before, by what has been learnt since."""
+        for value, alias in self._known.items():
+            text = text.replace(value, alias)
+        return self._word.sub(lambda m: self._words[m[0]], text) if self._word is not None else text
+
+    def _of(self, kind: str) -> Callable[[re.Match[str]], str]:
+        return lambda match: self.alias(kind, match[0])
+
     def _swap(self, kind: str, match: re.Match[str]) -> str:
-        groups = match.groupdict()
-        keep = groups.get("keep") or groups.get("keep2") or ""
-        return keep + self.alias(kind, match[0][len(keep):])
+        name = next((name for name, value in match.groupdict().items() if value is not None), None)
+        start, end = (at - match.start() for at in match.span(name or 0))
+        value = match[0][start:end]
+        alias = self.alias(kind, value)
+        if alias != value and kind in _LEARNT and any(c.isdigit() for c in value) and len(value) >= 8:
+            self.knows(kind, value)
+        if alias != value and kind == "user":
+            self.person(value)
+        return f"{match[0][:start]}{alias}{match[0][end:]}"
+
+    def _like_a_uid(self, match: re.Match[str]) -> str:
+        """A pod's uid in a control group stays one in form: readers tell a pod by it."""
+        raw = match[0]
+        if raw in self._issued:
+            return raw
+        hexed, mark = self._digest("uuid", raw), match["mark"]
+        alias = mark.join((hexed[:8], hexed[8:12], hexed[12:16], hexed[16:20], hexed[20:32]))
+        self._issued.add(alias)
+        return alias
+
+    def _like_an_id(self, match: re.Match[str]) -> str:
+        if match[0] in self._issued:
+            return match[0]
+        alias = self._digest("container", match[0])
+        self._issued.add(alias)
+        return alias
 
     def attribute(self, name: str, value: str) -> str:
         """A file's whole content, by the file's name: an identifying one is remembered and found in later texts too."""
@@ -111,25 +142,58 @@ class Redactor:
         self.knows(kind, value)
         return self.alias(kind, value)
 
+    def record(self, text: str) -> str:
+        """A record of our own: by its keys where they tell, and what is no JSON as any text."""
+        try:
+            return json.dumps(self._value("", json.loads(text)))
+        except (ValueError, RecursionError):
+            return self.text(text)
+
+    def _value(self, key: str, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {self.text(name): self._value(name, inner) for name, inner in value.items()}
+        if isinstance(value, list):
+            return [self._value(key, inner) for inner in value]
+        if not isinstance(value, str):
+            return value
+        kind = OF_RECORDS.get(key)
+        return self.text(value) if kind is None else self.alias(kind, value)
+
     def user(self, name: str) -> str:
         """A person's login name; system accounts stay."""
-        return name if name in _PLAIN_USERS else self.alias("user", name)
+        return self.alias("user", name)
+
+    def person(self, name: str) -> None:
+        """Remember somebody's login name, so that it is found as a word of every text to come."""
+        if len(name) >= 4 and name.casefold() not in ORDINARY and not plain("user", name) and name not in self._words:
+            self._words[name] = self.alias("user", name)
+            one_of = "|".join(map(re.escape, sorted(self._words, key=len, reverse=True)))
+            self._word = re.compile(rf"(?<![\w])(?:{one_of})(?![\w])")
 
     def knows(self, kind: str, value: str) -> None:
         """Remember an identifying value, so that it is found in every text to come."""
-        if len(value) >= 6:  # a shorter one would hit innocent text
+        if len(value) >= 6 and not ALIAS.fullmatch(value):  # a shorter one would hit innocent text
             self._known[value] = self.alias(kind, value)
 
     def host(self, name: str) -> str:
         """The machine's own name, always an alias."""
-        return self.alias("host", name)
+        return name if ALIAS.fullmatch(name) else f"host-{self._digest('host', name)[:8]}"
 
     def _ipv4(self, text: str, match: re.Match[str]) -> str:
         # Four numbers after "version" are a version; loopback and the unspecified address identify nobody.
         before = text[max(0, match.start() - 12) : match.start()]
-        if _VERSIONED.search(before) or match[0].startswith(("127.", "0.")):
+        if VERSIONED.search(before) or match[0].startswith(("127.", "0.")):
             return match[0]
         return self.alias("ip", match[0])
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Some lines at a time, since most patterns are not worth trying on most lines."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start + PIECE) + 1 or len(text)
+        yield text[start:end]
+        start = end
 
 
 def redactor_for(host: Host) -> Redactor:
@@ -148,84 +212,29 @@ def redactor_for(host: Host) -> Redactor:
     devices = host.names("/sys/bus/pci/devices")
     for device in devices if isinstance(devices, tuple) else ():
         for attribute in _PRIMED:
-            value = host.text(f"/sys/bus/pci/devices/{device}/{attribute}")
-            if isinstance(value, str) and value:
-                redactor.knows(IDENTIFYING[attribute], value)
-    for attribute in ("product_serial", "board_serial", "chassis_serial", "product_uuid"):
-        value = host.text(f"/sys/class/dmi/id/{attribute}")
-        if isinstance(value, str) and value:
-            redactor.knows(IDENTIFYING[attribute], value)
+            _known(redactor, host, f"/sys/bus/pci/devices/{device}", attribute)
+    for attribute in _OF_THE_BOARD:
+        _known(redactor, host, "/sys/class/dmi/id", attribute)
+    for name in _people(host):
+        redactor.person(name)
     return redactor
+
+
+def _known(redactor: Redactor, host: Host, folder: str, attribute: str) -> None:
+    value = host.text(f"{folder}/{attribute}")
+    if isinstance(value, str) and value:
+        redactor.knows(IDENTIFYING[attribute], value)
+
+
+def _people(host: Host) -> list[str]:
+    """Who has an account or a home directory here."""
+    said, homes = host.text("/etc/passwd"), host.names("/home")
+    rows = [line.split(":") for line in said.splitlines()] if isinstance(said, str) else []
+    numbered = [(row[0], int(row[2])) for row in rows if len(row) > 3 and row[2].isdigit() and len(row[2]) < 11]
+    accounts = [name for name, uid in numbered if FIRST_PERSON <= uid <= LAST_PERSON]
+    return [*accounts, *(homes if isinstance(homes, tuple) else ())]
 
 
 def redactor_for_texts(host_names: tuple[str, ...]) -> Redactor:
     """A redactor whose aliases hold for this run alone."""
     return Redactor(os.urandom(16), host_names)
-
-
-class Redacted:
-    """A Host whose answers carry aliases. The one place where redaction happens."""
-
-    def __init__(self, host: Host, redactor: Redactor) -> None:
-        self._host = host
-        self._redactor = redactor
-        self.name = redactor.host(host.name)
-        self.live = host.live
-        self.redacted = True
-
-    def now(self) -> float:
-        """Seconds since the epoch on the machine looked at."""
-        return self._host.now()
-
-    def pause(self, seconds: float) -> None:
-        """As in Host."""
-        self._host.pause(seconds)
-
-    def text(self, path: str) -> Maybe[str]:
-        """As the Host's, redacted."""
-        answer = self._host.text(path)
-        return self._redactor.attribute(path.rsplit("/", 1)[1], answer) if isinstance(answer, str) else answer
-
-    def data(self, path: str, limit: int = 4096) -> Maybe[bytes]:
-        """Config space comes with the serial number zeroed; every other file as redacted text."""
-        answer = self._host.data(path, limit)
-        if not isinstance(answer, bytes):
-            return answer
-        if path.endswith("/config"):
-            return without_serial(answer)
-        return self._redactor.text(answer.decode("latin-1")).encode("latin-1")
-
-    def names(self, path: str) -> Maybe[tuple[str, ...]]:
-        """As the Host's."""
-        return self._host.names(path)
-
-    def link(self, path: str) -> Maybe[str]:
-        """As the Host's."""
-        return self._host.link(path)
-
-    def real(self, path: str) -> Maybe[str]:
-        """As the Host's."""
-        return self._host.real(path)
-
-    def stat(self, path: str) -> Maybe[NodeStat]:
-        """As the Host's; owner and group are roles, not people, on a device node."""
-        return self._host.stat(path)
-
-    def run(self, argv: tuple[str, ...], deadline: float) -> Maybe[Ran]:
-        """As the Host's, output redacted."""
-        answer = self._host.run(argv, deadline)
-        if not isinstance(answer, Ran):
-            return answer
-        return Ran(answer.status, self._redactor.text(answer.stdout), self._redactor.text(answer.stderr))
-
-    def log(self, name: str) -> Maybe[str]:
-        """As the Host's, redacted."""
-        answer = self._host.log(name)
-        return answer if answer is None or isinstance(answer, Unknown) else self._redactor.text(answer)
-
-    def holders(self, sought: Sought) -> Maybe[Seen]:
-        """As the Host's, people's login names as aliases."""
-        answer = self._host.holders(sought)
-        if not isinstance(answer, Seen):
-            return answer
-        return Seen(tuple(replace(file, user=self._redactor.user(file.user)) for file in answer.files), answer.unseen)
