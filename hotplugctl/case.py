@@ -73,6 +73,10 @@ def from_files(
         host=found.hosts[0] if found.hosts else "unknown", devices=found.devices, ports=found.ports,
         logs=found.logs, gaps=found.gaps, taken_at=iso_time(Live().now()),
     )
+    if found.dumps:
+        from . import decoded
+
+        machine = decoded.completed(machine, found.dumps, settings, profiles)
     machine = _redacted(machine, found.hosts) if common.redact else machine
     for path in found.bundles:
         from . import opened

@@ -15,7 +15,8 @@ STDLIB_ONLY_OURS = {"errors", "model"}
 PURE: dict[str, set[str]] = {
     "model": set(), "errors": set(), "lifecycle": set(), "notes": set(), "select": set(),
     "readers/header.py": set(), "readers/registers.py": set(), "readers/capabilities.py": {"readers"},
-    "readers/uevent_filter.py": set(),
+    "readers/uevent_filter.py": set(), "readers/filling.py": set(), "readers/layouts.py": set(),
+    "readers/sections.py": set(), "readers/lspci_forms.py": set(),
     "plugs/slurm/gres.py": set(), "plugs/slurm/text.py": {"plugs"}, "plugs/slurm/moves.py": {"plugs"},
     "drain/site.py": {"drain"}, "drain/plan.py": {"drain"}, "drain/against.py": {"drain"},
     "drain/pulling.py": {"drain"}, "drain/workers.py": {"drain"}, "drain/undo.py": {"drain"},
@@ -38,6 +39,7 @@ MAY_TOUCH: dict[str, set[str]] = {
     "records.py": {"os", "fcntl"}, "config.py": {"os"}, "rules/load.py": {"open"},
     "rules/shapes.py": {"open"}, "expectation.py": {"os"}, "readers/archives.py": {"os"},
     "readers/streams.py": {"os", "open"},
+    "readers/gathered.py": {"os", "open"},
     "show.py": {"os"}, "__main__.py": {"os", "signal"}, "listener.py": {"time"},
     "readers/uevents.py": {"socket", "time"}, "readers/uevent_filter.py": set(),
     "drain/waiting.py": {"signal"}, "watch/live.py": {"time"}, "watch/run.py": {"open"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TypeVar
 
 from ..model import Kind, Maybe, Unknown, parse_address
@@ -23,21 +24,23 @@ _IDS = re.compile(
 class Dump(Tree):
     """What the dump does not hold is Unknown (not_captured), never "not there"."""
 
+    holder = "the dump"
+
     def data(self, path: str, limit: int = 4096) -> Maybe[bytes]:
         """As in Host."""
-        return _unless_absent(super().data(path, limit), path)
+        return _unless_absent(self.holder, super().data(path, limit), path)
 
     def names(self, path: str) -> Maybe[tuple[str, ...]]:
         """As in Host."""
-        return _unless_absent(super().names(path), path)
+        return _unless_absent(self.holder, super().names(path), path)
 
     def link(self, path: str) -> Maybe[str]:
         """As in Host."""
-        return _unless_absent(super().link(path), path)
+        return _unless_absent(self.holder, super().link(path), path)
 
     def real(self, path: str) -> Maybe[str]:
         """As in Host."""
-        return _unless_absent(super().real(path), path)
+        return _unless_absent(self.holder, super().real(path), path)
 
 
 def from_text(text: str) -> Dump | None:
@@ -50,8 +53,7 @@ def from_text(text: str) -> Dump | None:
     files: dict[str, bytes] = {}
     links: dict[str, str] = {}
     for address, config in spaces.items():
-        chain = _chain(address, above)
-        here = "/".join([f"/sys/devices/pci{chain[0].rsplit(':', 1)[0]}", *chain])
+        here = path(address, above)
         links[f"/sys/bus/pci/devices/{address}"] = f"../../..{here.removeprefix('/sys')}"
         files[f"{here}/config"] = config
         for name, value in _attributes(config, said.get(address)).items():
@@ -84,16 +86,22 @@ def _bridges(spaces: dict[str, bytes]) -> dict[tuple[str, int], str]:
     return found
 
 
-def _chain(address: str, above: dict[tuple[str, int], str]) -> list[str]:
+def path(address: str, above: Mapping[tuple[str, int], str]) -> str:
+    """A function's directory in sysfs; `above` is the bridge above each (domain, bus)."""
+    way = _chain(address, above)
+    return "/".join([f"/sys/devices/pci{way[0].rsplit(':', 1)[0]}", *way])
+
+
+def _chain(address: str, above: Mapping[tuple[str, int], str]) -> list[str]:
     """The addresses from the root bus down to this one; a bridge that names itself does not make a loop."""
-    chain = [address]
+    way = [address]
     while True:
-        domain, bus = chain[0].split(":")[:2]
+        domain, bus = way[0].split(":")[:2]
         parent = above.get((domain, int(bus, 16)))
-        if parent is None or parent in chain:
-            return chain
-        chain.insert(0, parent)
+        if parent is None or parent in way:
+            return way
+        way.insert(0, parent)
 
 
-def _unless_absent(answer: Maybe[T], path: str) -> Maybe[T]:
-    return Unknown(f"{path} is not in the dump", Kind.NOT_CAPTURED) if answer is None else answer
+def _unless_absent(holder: str, answer: Maybe[T], path: str) -> Maybe[T]:
+    return Unknown(f"{path} is not in {holder}", Kind.NOT_CAPTURED) if answer is None else answer

@@ -10,7 +10,7 @@ import zlib
 from importlib import resources
 
 from ..errors import Exit, HotplugError
-from . import Host, dump
+from . import Host, dump, report
 from .files import Below, Directory, Store, load_tar, read
 from .live import Live
 from .tree import Bundle, Tree
@@ -93,9 +93,12 @@ def _from_store(store: Store, origin: str) -> Host:
             pass
     if "manifest.json" in top:
         return Bundle(store, origin)
+    if report.is_report(top):
+        return report.Report(store)
     if "sys" in top:
         return Tree(store, os.path.basename(os.path.abspath(origin)))
     raise HotplugError(
-        f"cannot look at {origin}", why="it holds neither a manifest.json (a bundle) nor a sys/ directory (a tree)",
+        f"cannot look at {origin}",
+        why="it holds no manifest.json (a bundle), sos_commands/ (a sosreport) or sys/ directory (a tree)",
         hint="capture one on the machine: hotplugctl diagnose --capture machine.tar.gz", exit=Exit.UNKNOWN,
     )

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..errors import Exit, HotplugError
 from ..model import Device, Gap, LogLine, Port
+from . import gathered, hexdump
 from .encodings import decode, without_controls
+from .filling import filled
 from .logs import LogText, parse_lines, parse_log
 from .lspci import looks_like_lspci, read_lspci
-from .streams import Torn, Unusable, as_utf8, kind_of, pieces
+from .sections import Section, is_report, sections
+from .streams import Torn, Unusable, as_utf8, kind_of, opened, pieces
 
 if TYPE_CHECKING:
     from .scan import Kept, Limits, Sieve
 
 SMALL = 2 << 20                 # bytes that are read as a whole, since a scan costs its start
 MOST_BYTES = 256 << 20          # read as a whole where nothing tells what is needed of it
-MOST_DOCUMENT = 16 << 20        # of JSON that is one object, which makes sense as a whole only
+MOST_DOCUMENT = 16 << 20        # of one JSON object or one report of many parts, which make sense as a whole only
 MakeSieve: TypeAlias = "Callable[[int], Sieve | None]"
 
 
@@ -28,7 +32,7 @@ MakeSieve: TypeAlias = "Callable[[int], Sieve | None]"
 class Evidence:
     """Everything that the files hold, together one case. `bundles` are paths that `Host.open` reads.
 
-    `scanned` says of each large log how much of it was needed.
+    `scanned` says of each large log how much of it was needed; `dumps` are listings with config space in them.
     """
 
     logs: tuple[LogLine, ...] = ()
@@ -38,6 +42,7 @@ class Evidence:
     hosts: tuple[str, ...] = ()
     bundles: tuple[str, ...] = ()
     scanned: tuple[str, ...] = ()
+    dumps: tuple[str, ...] = ()
 
 
 @dataclass
@@ -51,6 +56,7 @@ class _Found:
     hosts: dict[str, None] = field(default_factory=dict)
     bundles: list[str] = field(default_factory=list)
     scanned: list[str] = field(default_factory=list)
+    dumps: list[str] = field(default_factory=list)
     denied: int = 0
 
 
@@ -66,20 +72,24 @@ def evidence(
     found = _Found()
     for path in ("/dev/stdin" if name == "-" else name for name in paths):
         try:
-            if kind_of(path) == "bundle":
+            kind = kind_of(path)
+            if kind == "bundle":
                 found.bundles.append(path)
-            else:
+            elif kind == "file":
                 _read(found, path, sieve, small, limits)
+            else:
+                _gather(found, path, kind, sieve, small, limits)
         except OSError as error:
             found.denied += isinstance(error, PermissionError)
             found.gaps.append(Gap(path, error.strerror or type(error).__name__))
-        except Unusable as error:
+        except (Unusable, gathered.TooMuch) as error:
             found.gaps.append(Gap(path, str(error)))
     if not found.logs and not found.devices and not found.ports and not found.bundles:
         _nothing(paths, found.gaps, found.denied)
     return Evidence(
         logs=tuple(found.logs), devices=tuple(found.devices.values()), ports=tuple(found.ports.values()),
         gaps=tuple(found.gaps), hosts=tuple(found.hosts), bundles=tuple(found.bundles), scanned=tuple(found.scanned),
+        dumps=tuple(found.dumps),
     )
 
 
@@ -118,15 +128,39 @@ def _read(found: _Found, path: str, sieve: MakeSieve | None, small: int, limits:
         from .scan import LIMITS, keep
 
         kept = keep(wanted, as_utf8(chain(start, content)), limits or LIMITS)
-        _needed(found, path, kept, wanted.engine)
+        _needed(found, path, os.path.basename(path), kept, wanted.engine)
         if document:
-            found.gaps.append(Gap(path, "so large a JSON document was read line by line, without its times", half=True))
+            found.gaps.append(Gap(path, "so large a document was read line by line, not as a whole", half=True))
     if torn:
         found.gaps.append(Gap(path, f"{torn[0]}; what came before was read", half=True))
 
 
+def _gather(
+    found: _Found, path: str, kind: str, sieve: MakeSieve | None, small: int, limits: Limits | None
+) -> None:
+    """The files of a folder or archive, each for what it is. Raises OSError, Unusable and TooMuch."""
+    parts = list(
+        gathered.of_archive(path, lambda: opened(path)) if kind == "archive" else gathered.of_directory(path))
+    members = [part for part in parts if isinstance(part, gathered.Member)]
+    found.gaps.extend(part for part in parts if isinstance(part, Gap))
+    if not members:
+        found.gaps.append(Gap(path, "it holds no text of a log or listing"))
+    for name, text in gathered.once([(member.name, decode(member.content)) for member in members]):
+        large = len(text) > (max(small, MOST_DOCUMENT) if is_report(text) else small)
+        wanted = sieve(len(text)) if large and sieve is not None else None
+        if wanted is None and text.strip():
+            _text(found, name, text)
+        elif wanted is not None:
+            from .scan import LIMITS, keep
+
+            kept = keep(wanted, [text.encode("utf-8", "replace")], limits or LIMITS)
+            _needed(found, f"{path}/{name}", name, kept, wanted.engine)
+
+
 def _is_document(start: bytes) -> bool:
-    """Is it one JSON object over many lines (`dmesg -J`), rather than an object a line?"""
+    """Is it one JSON object over many lines (`dmesg -J`), rather than an object a line, or a report of many parts?"""
+    if is_report(start[:4096].decode("utf-8", "replace")):
+        return True
     first = start.lstrip().split(b"\n", 1)[0].rstrip()
     return first.startswith(b"{") and not first.endswith(b"}")
 
@@ -151,18 +185,34 @@ def _bounded(content: Iterable[bytes]) -> Iterator[bytes]:
 def _whole(found: _Found, path: str, content: bytes) -> None:
     text = decode(content)
     if text.strip():
-        _take(found, os.path.basename(path), text, lambda source: parse_log(text, source))
+        _text(found, os.path.basename(path), text)
     else:
         found.gaps.append(Gap(path, "the file is empty"))
 
 
-def _needed(found: _Found, path: str, kept: Kept, engine: str) -> None:
+def _text(found: _Found, source: str, text: str) -> None:
+    """A whole text: of a report each part by itself, with the lines numbered as in the file."""
+    parts = sections(text)
+    for part in parts:
+        _take(found, f"{source}: {part.title}", part.text, partial(_log_of, part))
+    if not parts:
+        _take(found, source, text, lambda name: parse_log(text, name))
+
+
+def _log_of(part: Section, source: str) -> LogText:
+    read = parse_log(part.text, source)
+    above = part.line - 1
+    return replace(read, lines=tuple(
+        replace(line, line=line.line + above) if line.line is not None else line for line in read.lines))
+
+
+def _needed(found: _Found, path: str, source: str, kept: Kept, engine: str) -> None:
     lines = [(number, without_controls(decode(raw)).removesuffix("\r")) for number, raw in kept.lines]
     text = "\n".join(raw for _, raw in lines)
     if not text.strip():
         found.gaps.append(Gap(path, "the file is empty"))
         return
-    _take(found, os.path.basename(path), text, lambda source: parse_lines(lines, source))
+    _take(found, source, text, lambda name: parse_lines(lines, name))
     found.scanned.append(f"{path}: {kept.read:,} lines read, {len(lines):,} of them needed ({engine})")
     if kept.repeats:
         found.gaps.append(Gap(
@@ -176,8 +226,14 @@ def _take(found: _Found, source: str, text: str, read_log: Callable[[str], LogTe
     read = None
     if looks_like_lspci(text):
         listing = read_lspci(text, source)
-        found.devices.update({device.address: device for device in listing.devices})
-        found.ports.update({port.address: port for port in listing.ports})
+        for device in listing.devices:
+            known = found.devices.get(device.address)
+            found.devices[device.address] = filled(device, known) if known is not None else device
+        for port in listing.ports:
+            seen = found.ports.get(port.address)
+            found.ports[port.address] = filled(port, seen) if seen is not None else port
+        if hexdump.parse_hex_dump(text):
+            found.dumps.append(text)
         read = read_log(source)
         if not read.kernel:
             return

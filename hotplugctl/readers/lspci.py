@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from ..model import Bar, Driver, Kind, Link, Maybe, Port, Probed, SlotControl, State, Unknown
 from .located import normal
+from .lspci_forms import usual_form
 
 HEAD = re.compile(
     r"(?P<address>(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7]) "
@@ -67,11 +68,12 @@ class Listing:
 
 def looks_like_lspci(text: str) -> bool:
     """Does the text have at least one line with which lspci begins a function?"""
-    return any(HEAD.match(line) for line in text.splitlines()[:2000])
+    return any(HEAD.match(line) for line in usual_form(text).splitlines()[:2000])
 
 
 def read_lspci(text: str, source: str) -> Listing:
     """Every function of the text. Lines of other tools between them are passed over."""
+    text = usual_form(text)
     blocks = _longest(_blocks(text))
     said = [sum(_IN_USE in line for line in block) for block in blocks]
     # In a listing whose lines are not where they belong, a function without the line may have a driver all the same.

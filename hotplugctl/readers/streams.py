@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from io import BufferedReader
 from typing import IO, Any
 
+from . import gathered
 from .encodings import encoding_of
 
 MOST_RATIO = 1000               # gzip's own limit is 1032; log text reaches some 30
@@ -39,23 +40,29 @@ class Torn(Unusable):
 
 
 def kind_of(path: str) -> str:
-    """`bundle` for what Host.open reads (a directory or tar with a manifest), else `file`."""
+    """`bundle` for what Host.open reads (a manifest, or a tree of sysfs), `folder` or `archive` of files, or `file`."""
     mode = os.stat(path).st_mode
     if stat.S_ISDIR(mode):
-        names = set(os.listdir(path))
-        if names & {"manifest.json", "sys", "proc", "sos_commands"}:
-            return "bundle"
-        raise Unusable("the directory is neither a bundle nor a sosreport")
+        return "bundle" if _is_machine(path) else "folder"
     if stat.S_ISFIFO(mode):
         if _HANDED.fullmatch(path):
             return "file"       # what it holds can be read once only
         raise Unusable("a named pipe, to which nobody may write: hand it over with --from - < PIPE")
     if not stat.S_ISREG(mode):
         raise Unusable("not a file")
-    with contextlib.suppress(Torn), _opened(path) as stream:
+    with contextlib.suppress(Torn), opened(path) as stream:
         if (_read(stream, 512) or b"")[257:262] == b"ustar":
-            return "bundle"
+            return "bundle" if gathered.is_bundle(gathered.names_in(path, lambda: opened(path))) else "archive"
     return "file"
+
+
+def _is_machine(path: str) -> bool:
+    """Does a folder hold a bundle or a tree of sysfs, perhaps in the one folder in it? A sosreport is files to read."""
+    names = os.listdir(path)
+    only = f"{names[0]}/" if len(names) == 1 else ""
+    return not os.path.isdir(f"{path}/{only}sos_commands") and any(
+        os.path.exists(f"{path}/{below}{name}") for below in ("", only)
+        for name in ("manifest.json", "sys/bus/pci/devices"))
 
 
 _MAGIC: tuple[tuple[bytes, str], ...] = (
@@ -96,7 +103,7 @@ def _read(stream: Any, size: int) -> bytes | None:
 
 
 @contextlib.contextmanager
-def _opened(path: str) -> Iterator[IO[bytes]]:
+def opened(path: str) -> Iterator[IO[bytes]]:
     """The file, or what is in it when it is compressed."""
     with open(_descriptor(path), "rb") as file:
         start = file.peek(8)[:8]
@@ -126,24 +133,24 @@ def pieces(path: str) -> Iterator[bytes]:
     """
     packed = os.stat(path).st_size
     total = held = 0
-    gathered: list[bytes] = []
-    with _opened(path) as stream:
+    parts: list[bytes] = []
+    with opened(path) as stream:
         while True:
             try:
                 piece = _read(stream, PIECE)
             except Torn:
-                yield b"".join(gathered)
+                yield b"".join(parts)
                 raise
             if piece is None and not total:
                 raise BlockingIOError(errno.EAGAIN, "nothing to read in it now", path)
             total += len(piece or b"")
             if packed and total > RATIO_FROM and total > packed * MOST_RATIO:
                 raise Unusable(f"unpacks to more than {MOST_RATIO} times its size: refused")
-            gathered.append(piece or b"")
-            held += len(gathered[-1])
+            parts.append(piece or b"")
+            held += len(parts[-1])
             if held >= PIECE or not piece:
-                yield b"".join(gathered)
-                gathered, held = [], 0
+                yield b"".join(parts)
+                parts, held = [], 0
             if not piece:
                 return
 
