@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import __version__
+from . import __version__, beside
 from .errors import Exit, HotplugError
 from .host import Host
 from .host.recorder import Recorder
@@ -57,6 +57,8 @@ def save(seen: Look, dest: str) -> str:
     if not isinstance(host, Recorder):
         raise TypeError("this look was not recorded")
     superset(host)
+    beside.kernel_lines(seen)
+    beside.lines_of(seen, None)
     host.save(dest, kept(seen))
     return f"wrote {dest} ({'serials, UUIDs and names are aliases' if host.redacted else 'identifiers are kept'})"
 

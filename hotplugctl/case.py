@@ -10,7 +10,7 @@ from . import config, select
 from .diagnose import Explanation, diagnose, explain
 from .errors import Exit, HotplugError
 from .host.live import Live
-from .model import Diagnosis, Gap, LogLine, Machine, Profile, Rule, Severity, Unknown, iso_time
+from .model import Diagnosis, Gap, LogLine, Machine, Profile, Rule, Severity, iso_time
 from .options import Common, duration
 from .readers import archives
 from .rules import load
@@ -49,7 +49,7 @@ def exit_code(found: Diagnosis, fail_on: Severity) -> Exit:
 
 def from_machine(seen: Look, named: Sequence[str], filters: select.Filters, since: str | None) -> Case:
     """Diagnose a machine: this one, or a captured one."""
-    machine = _whole(seen)
+    machine = _whole(seen, since)
     chosen = _chosen(machine, named, filters)
     if seen.host.live:
         from . import health
@@ -83,7 +83,7 @@ def from_files(
 
         seen = opened.look_at(path, settings, redact=common.redact)
         profiles = tuple(seen.profiles)
-        machine = _joined(_whole(seen), machine)
+        machine = _joined(_whole(seen, since), machine)
     select.check_filters(filters, {profile.id: profile.name for profile in profiles})
     machine = replace(machine, logs=_recent(machine.logs, since))
     wanted = _names(_chosen(machine, named, filters)) if named or filters != select.Filters() else ()
@@ -141,14 +141,17 @@ def explanation(name: str) -> Explanation:
     return explain(name, load.rules(config.authored("rules.d")), load.taxonomy())
 
 
-def _whole(seen: Look) -> Machine:
-    """All that can be seen of a machine, its kernel log included."""
-    from . import probe
+def _whole(seen: Look, since: str | None) -> Machine:
+    """All that can be seen of a machine, its logs included."""
+    from . import beside, probe
 
     machine = probe.machine(seen, close=True)
-    log = seen.kernel_log
-    gaps = (Gap("kernel log", log.why),) if isinstance(log, Unknown) else ()
-    return replace(machine, logs=log if isinstance(log, tuple) else (), gaps=(*machine.gaps, *gaps))
+    log = beside.kernel_lines(seen)
+    lines, gaps = beside.lines_of(seen, since)
+    return replace(
+        machine, logs=(*(log if isinstance(log, tuple) else ()), *lines),
+        gaps=(*machine.gaps, *beside.gap_of(log), *gaps),
+    )
 
 
 def _joined(one: Machine, more: Machine) -> Machine:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import Exit, HotplugError
-from .model import Device
+from .model import Device, LogFile
 
 ETC = Path("/etc/hotplugctl")
 
@@ -43,6 +43,7 @@ class Settings:
     hooks: str = "/etc/hotplugctl/hooks.d"
     scheduler: str = "auto"
     spool: str = "/var/lib/hotplugctl/spool.sqlite"
+    logs: tuple[LogFile, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -139,7 +140,10 @@ _ENVIRONMENT = {
     "readiness": "HOTPLUGCTL_READINESS", "scheduler": "HOTPLUGCTL_SCHEDULER", "hooks": "HOTPLUGCTL_HOOKS",
     "spool": "HOTPLUGCTL_SPOOL",
 }
-_WORDS = {"readiness": ("full", "lazy"), "scheduler": ("auto", "none", "slurm", "kubernetes")}
+_WORDS = {
+    "readiness": ("full", "lazy"), "scheduler": ("auto", "none", "slurm", "kubernetes"),
+    "kind": ("application", "runtime", "text"),
+}
 
 
 def _from_environment(name: str, variable: str, value: str) -> str:
@@ -169,6 +173,9 @@ def _read(path: Path) -> dict[str, Any]:
         "hooks": text,
         "scheduler": shapes.one_of(*_WORDS["scheduler"]),
         "spool": text,
+        "logs": shapes.list_of(shapes.record(
+            {"path": text, "kind": shapes.one_of(*_WORDS["kind"])}, required=("path",)
+        )),
     })
     problems = shapes.Problems()
     node = shapes.compose(problems, path)
@@ -187,7 +194,19 @@ def _merge(base: Settings, value: dict[str, Any], source: str) -> Settings:
         flat["slots"] = {**base.slots, **flat["slots"]}
     if "sinks" in flat:
         flat["sinks"] = base.sinks + tuple(flat["sinks"])
+    if "logs" in flat:
+        flat["logs"] = base.logs + tuple(_log_file(log, source) for log in flat["logs"])
     return replace(base, **flat, sources={**base.sources, **dict.fromkeys(flat, source)})
+
+
+def _log_file(log: Mapping[str, str], source: str) -> LogFile:
+    """Raises HotplugError(USAGE) for a path that is not absolute."""
+    if not log["path"].startswith("/"):
+        raise HotplugError(
+            f"{source}: logs: {log['path']!r} is no absolute path", why="it would depend on where hotplugctl is run",
+            hint="logs: [{path: /var/log/serving/*.log, kind: application}]", exit=Exit.USAGE,
+        )
+    return LogFile(log["path"], log.get("kind", "application"))
 
 
 def key_of(name: str) -> str:
@@ -213,6 +232,8 @@ def _plain(value: Any) -> str:
         return f"{value:g}s"
     if isinstance(value, tuple):
         return "; ".join(_plain(item) for item in value) or "-"
+    if isinstance(value, LogFile):
+        return f"{value.path} ({value.kind})"
     if isinstance(value, LabelRule):
         return f"when {_plain(value.when)} set {_plain(value.set)}"
     if isinstance(value, Mapping):

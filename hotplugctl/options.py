@@ -59,7 +59,7 @@ class Common:
     as_json: Annotated[bool, typer.Option("--json", help="The same as -o json.")] = False
     root: Annotated[str, typer.Option(
         envvar="HOTPLUGCTL_ROOT", metavar="PATH",
-        help="Look at a bundle, a tree or an lspci -xxxx dump instead of this machine; demo is one that ships.")] = "/"
+        help="Look at a bundle, a sosreport, a tree or an lspci -xxxx dump instead of this machine; demo ships.")] = "/"
     config: Annotated[str | None, typer.Option(
         metavar="FILE", help="Configuration to use instead of the usual.")] = None
     redact: Annotated[bool, typer.Option(

@@ -33,6 +33,7 @@ from .unexplained import unexplained
 from .walk import walk
 
 KERNEL_LOG = "/dev/kmsg"     # the source of lines that a probed machine's own kernel wrote (readers/logs.py)
+KERNEL_LOGS = frozenset((KERNEL_LOG, "journalctl -k"))
 
 
 @dataclass
@@ -57,7 +58,7 @@ def diagnose(
     lines = instances.settle(machine.logs if live else in_order(machine.logs))
     grown = tree.grow(machine.devices, machine.ports, machine.slots, lines)
     if live:
-        lines = history.current(lines, machine, grown, named, KERNEL_LOG)
+        lines = history.current(lines, machine, grown, named, KERNEL_LOGS)
     heard = hear(rules, lines)
     around = surroundings_of(machine, lines)
     places = gather(machine, lines, heard, grown, profiles, named=named, live=live)

@@ -61,11 +61,11 @@ class _Slot:
 
 
 def current(
-    lines: Sequence[LogLine], machine: Machine, tree: Tree, named: Sequence[str], kernel_log: str
+    lines: Sequence[LogLine], machine: Machine, tree: Tree, named: Sequence[str], kernel_logs: frozenset[str]
 ) -> tuple[LogLine, ...]:
     """The lines without those of cards that are gone or were exchanged; a gone one that was named keeps its own."""
     ports = {slot.port: _Slot(_seated(slot)) for slot in machine.slots if isinstance(slot.port, str)}
-    places = [_place(line, tree, ports) if line.source == kernel_log else None for line in lines]
+    places = [_place(line, tree, ports) if line.source in kernel_logs else None for line in lines]
     for at, (line, port) in enumerate(zip(lines, places, strict=True)):
         if port is not None:
             _note(ports[port], line, at, tree)

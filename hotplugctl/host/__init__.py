@@ -115,7 +115,8 @@ class Host(Protocol):
         """A command's result; None = no such command; Unknown when it did not end within `deadline` seconds."""
 
     def log(self, name: str) -> Maybe[str]:
-        """The whole of a log: `kernel` is /dev/kmsg, in its record format."""
+        """A log: `kernel` is the whole of /dev/kmsg in its record format, `journal` the kernel's lines of this boot as
+        journalctl gives them in JSON, a path the end of that file."""
 
     def holders(self, sought: Sought) -> Maybe[Seen]:
         """Every process that has what is sought, by a descriptor or a mapping; and whether all could be looked into."""

@@ -56,6 +56,17 @@ def read(path: str, limit: int, *, directory: int | None = None, flags: int = 0)
         os.close(descriptor)
 
 
+def read_end(path: str, most: int) -> tuple[bytes, bool]:
+    """The last bytes of a regular file, and whether they are all of it. Raises OSError as `read` does."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    with open(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", path)
+        file.seek(max(0, status.st_size - most))
+        return file.read(most), status.st_size <= most
+
+
 def write_whole(path: str, text: str, *, sync: bool = False) -> None:
     """Replace a file by another text, readable by all: a reader, or a crash, sees the old one or the new one, whole.
 

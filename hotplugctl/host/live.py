@@ -12,9 +12,14 @@ from collections.abc import Callable
 
 from ..model import Kind, Maybe, Unknown
 from . import NodeStat, Ran, Seen, Sought, child, processes
-from .files import answer, decode, read
+from .files import answer, decode, read, read_end
 
 TEXT_LIMIT = 1 << 20
+FILE_END = 2 << 20      # of a log file: what a runtime writes in an hour, many times over
+JOURNAL = (
+    "journalctl", "-k", "-b", "-o", "json", "--no-pager", "-n", "6000",
+    "--output-fields=MESSAGE,PRIORITY,SYSLOG_IDENTIFIER,_KERNEL_DEVICE,_SOURCE_MONOTONIC_TIMESTAMP",
+)
 KMSG_RECORD = 8192  # kernel/printk: the longest record with its escapes and keys
 
 
@@ -98,6 +103,10 @@ class Live:
 
     def log(self, name: str) -> Maybe[str]:
         """As in Host. A record that was overwritten while reading is said in the text, not passed over."""
+        if name == "journal":
+            return _journal()
+        if name.startswith("/"):
+            return _end_of(name)
         if name != "kernel":
             return None
         try:
@@ -128,6 +137,28 @@ class Live:
     ) -> child.Written | child.Stuck:
         """Write to a sysfs file in a child that is given `deadline` seconds; `begun` records it before it acts."""
         return child.write(path, text, deadline, begun)
+
+
+def _journal() -> Maybe[str]:
+    """The kernel's lines of this boot; None without a journal, Unknown when they are too many to be had whole."""
+    answer = child.run(JOURNAL, 10.0)
+    if not isinstance(answer, Ran):
+        return answer
+    if answer.status != 0 or not answer.stdout.strip():
+        return None
+    if len(answer.stdout) >= child.OUTPUT_LIMIT:
+        return Unknown("the journal has more lines of this boot than are read at once", Kind.IO)
+    return answer.stdout
+
+
+def _end_of(path: str) -> Maybe[str]:
+    """The last lines of a file."""
+    try:
+        raw, whole = read_end(path, FILE_END)
+    except OSError as error:
+        return answer(error)
+    text = raw.decode("utf-8", errors="backslashreplace")
+    return text if whole else text.partition("\n")[2]
 
 
 def _name(look_up: Callable[[], str], number: int) -> str:

@@ -96,8 +96,8 @@ class Recorder:
     def log(self, name: str) -> Maybe[str]:
         """As in Host."""
         answer = self._host.log(name)
-        if isinstance(answer, str):
-            self._logs[name] = answer.encode()
+        if isinstance(answer, str) and (not name.startswith("/") or plain_path(name)):
+            self._logs[name] = answer.encode("utf-8", "surrogateescape")
             self._answers.setdefault("log", {})[name] = {}
         else:
             self._note("log", name, answer)

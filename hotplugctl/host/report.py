@@ -43,6 +43,8 @@ class Report(dump.Dump):
 
     def log(self, name: str) -> Maybe[str]:
         """The kernel's buffer, else the journal, else the files of the log daemon."""
+        if name.startswith("/") and (text := self._text(name, LOG_LIMIT)):
+            return text
         if name == "kernel":
             for choice in (layouts.KERNEL, layouts.JOURNAL):
                 for path in layouts.first_of(choice, _files(self._report)):

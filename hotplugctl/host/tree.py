@@ -87,7 +87,7 @@ class Tree:
 
     def log(self, name: str) -> Maybe[str]:
         """As in Host."""
-        raw = self.data(f"/{'kmsg' if name == 'kernel' else name}", LOG_LIMIT)
+        raw = self.data(name if name.startswith("/") else f"/{'kmsg' if name == 'kernel' else name}", LOG_LIMIT)
         return Unknown(f"no {name} log in this tree", Kind.NOT_CAPTURED) if raw is None else (
             decode(raw) if isinstance(raw, bytes) else raw
         )

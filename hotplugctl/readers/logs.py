@@ -20,6 +20,8 @@ from .encodings import decode, without_controls
 from .located import FULL, located, normal
 
 KERNEL = "/dev/kmsg"
+JOURNAL = "journal"                     # the Host's name for the kernel's lines of this boot in the journal
+JOURNAL_SOURCE = "journalctl -k"
 
 # Numbers have bounds: what is longer is no time, and Python refuses it or makes it infinite.
 _KMSG = re.compile(r"(?P<prio>\d{1,10}),\d{1,20},(?P<usec>\d{1,20}),[^;]{0,40};(?P<text>.*)")

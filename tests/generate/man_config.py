@@ -36,6 +36,12 @@ SETTINGS: Mapping[str, tuple[str, str]] = {
         "`scheduler` `auto`|`none`|`slurm`|`kubernetes`",
         "Who places work on the cards. Used by `hotplugctl-drain`(1).",
     ),
+    "logs": (
+        "`logs` *list*",
+        "Log files of what runs on the cards, each with a `path` (absolute; `*` and `**` as in the shell) and a "
+        "`kind`: `application` (default), `runtime` or `text`. `hotplugctl-diagnose`(1) reads the end of the newest "
+        "ones, and of what they say the last hour (or `--since`).",
+    ),
     "spool": ("`spool` *file*", "Where changes wait while a network sink cannot be reached." + _LATER),
 }
 EXAMPLE = """\
@@ -50,6 +56,8 @@ sinks:
 hooks: /etc/hotplugctl/hooks.d
 scheduler: auto
 spool: /var/lib/hotplugctl/spool.sqlite
+logs:
+  - {path: "/var/log/serving/**/*.log", kind: application}
 """
 
 

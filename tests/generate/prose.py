@@ -137,11 +137,15 @@ VERB_PROSE: Mapping[str, Prose] = {
             "what to do next. The answer is one root cause with its evidence, and beneath it what follows from it, "
             "what was ruled out and what could not be checked.",
             "Without `--from` this machine is looked at, and each card's health check runs; with `--root` a captured "
-            "one, without. With `--from` the evidence is what the files hold: a bundle, kernel log or journal "
-            "text, `lspci` text, runtime and application logs, compressed or not, told apart by content. Several files "
-            "are one case. A file that cannot be used, or only half, is named, and the answer stands on the rest. Of a "
-            "large log only the lines are kept that a rule or the reasoning can need; `--verbose` says how many. That "
-            "is fast with the Python package hyperscan or google-re2 (the extra `scan`), slow without.",
+            "one, without. Beside sysfs and the kernel log it reads the kernel's journal, where the log has lost its "
+            "beginning or may not be read, and the logs of the cards' vendors and of the applications that "
+            "`hotplugctl-config`(5) names: what they say of the last hour, or of `--since`.",
+            "With `--from` the evidence is what the files hold: a bundle, a sosreport, a vendor's bug report, kernel "
+            "log or journal text, `lspci` text of any form, runtime and application logs, a folder or archive of them, "
+            "compressed or not, told apart by content. Several files are one case. A file that cannot be used, or only "
+            "half, is named, and the answer stands on the rest. Of a large log only the lines are kept that a rule or "
+            "the reasoning can need; `--verbose` says how many. That is fast with the Python package hyperscan or "
+            "google-re2 (the extra `scan`), slow without.",
             "The verdict is `fault` when a finding of severity `warning` or above stands, `healthy` when none does and "
             "the evidence shows that all is well, and else `unknown`: then the commands are named whose output would "
             "tell more. A layer that nobody could look at is unknown, never well.",
