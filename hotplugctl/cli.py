@@ -245,7 +245,8 @@ def drain(
 def diagnose(
     common: Common, devices: Devices = None,
     from_: Annotated[list[str] | None, typer.Option(
-        "--from", metavar="PATH", help="Evidence: bundle, sosreport, dmesg or lspci text, logs, a folder (repeatable; one case).")] = None,
+        "--from", metavar="PATH",
+        help="Evidence: bundle, sosreport, dmesg or lspci text, logs, a folder (repeatable; one case).")] = None,
     since: Annotated[str | None, typer.Option(metavar="D", help="Only log lines this recent.")] = None,
     fail_on: Annotated[str, typer.Option(metavar="SEVERITY", help="Exit 1 from this severity on.")] = "warning",
     explain: Annotated[str | None, typer.Option(metavar="RULE|CAUSE", help="What it means and how it is told.")] = None,

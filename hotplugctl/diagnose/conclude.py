@@ -23,6 +23,7 @@ from ..rules.judge import Subject
 from . import history, instances, tree
 from .counts import surroundings_of
 from .findings import HELD_EXPLAINS, Bound, Judged, is_fault, judge_place, missing_rung
+from .lacking import commands
 from .order import in_order
 from .rank import TOPMOST, Ranked, fold, root_of, worst
 from .report import collect_next, layer_states
@@ -79,6 +80,7 @@ def diagnose(
     findings = sorted((one for e in examined for one in e.judged.ranked), key=_prominence)
     shown = [e for e in examined if _shown(e, live=live)]
     first = _walked(examined, root)
+    checks = walk(first.subject, [one.finding for one in first.judged.ranked]) if live and first is not None else ()
     absent = [e.place.address or "" for e in examined if live and e.place.named and _nothing_there(e.place)]
     ruled_out = tuple(out for e in examined for out in e.judged.ruled_out)
     devices = tuple(_device_verdict(e, live=live) for e in shown)
@@ -98,8 +100,9 @@ def diagnose(
         collect_next=collect_next(
             machine, verdict, root.finding if root is not None else None, odd, live=live,
             profile=first.place.profile if first is not None else None, absent=absent,
+            lacking=commands(checks, first.subject) if first is not None else (),
         ),
-        checks=walk(first.subject) if live and first is not None else (),
+        checks=checks,
         clocks=told.clocks,
         timeline_left_out=told.left_out,
         topology=topology(machine, grown, devices, root.finding if root is not None else None),

@@ -64,16 +64,19 @@ def _not_understood(lines: Sequence[LogLine]) -> str:
 
 def collect_next(
     machine: Machine, verdict: str, root: Finding | None, odd: Sequence[LogLine], *, live: bool,
-    profile: Profile | None = None, absent: Sequence[str] = (),
+    profile: Profile | None = None, absent: Sequence[str] = (), lacking: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Exact commands that would tell more, most useful first; none where the answer is certain.
 
     A machine that was looked at (`live`) needs no capture of it: what it did not tell comes from elsewhere.
+    `lacking`: what fits the stations of the walk that could not be looked at.
     """
     if verdict == "healthy" or (root is not None and root.confidence == "certain"):
         return ()
     address = (root.address if root is not None else None) or next((line.address for line in odd if line.address), None)
     commands = _beside(machine, address, profile, absent) if live else _instead(machine, address)
+    if verdict == "unknown":
+        commands += [command for command in lacking if command not in commands]
     if root is None or root.layer in (Layer.RUNTIME, Layer.APPLICATION):
         commands.append("sudo journalctl -b -o short-iso > journal.txt")
     if odd:

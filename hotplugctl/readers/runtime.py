@@ -43,6 +43,12 @@ VERSIONS: Mapping[str, Mapping[str, tuple[str, re.Pattern[str]]]] = {   # profil
     "amd": {"rocm": ("/opt/rocm/.info/version", _PLAIN)},
 }
 
+# The library that programs load, by a link that names its version: it must be the driver's own.
+LIBRARIES: Mapping[str, tuple[str, ...]] = {
+    "nvidia": tuple(
+        f"/usr/{folder}/libnvidia-ml.so.1" for folder in ("lib/x86_64-linux-gnu", "lib64", "lib/aarch64-linux-gnu")),
+}
+
 # Entries of a PCI function that have a digit in their name and are no child device.
 _NO_CHILD = re.compile(rf"resource|virtfn|d3cold_allowed|(?:{ADDRESS.pattern})$")
 
@@ -112,7 +118,15 @@ def versions(host: Host, profile: Profile) -> Mapping[str, Any]:
         match = where.search(text + "\n") if isinstance(text, str) else None
         if match or isinstance(text, Unknown):
             found[what] = match[1] if match else text
+    library = next((match[1] for path in LIBRARIES.get(profile.id, ()) if (match := _linked(host, path))), None)
+    found |= {"library": library} if library is not None else {}
     return {what: value for what, value in found.items() if value != {}}
+
+
+def _linked(host: Host, path: str) -> re.Match[str] | None:
+    """The version in the name of the library that a link stands for."""
+    target = host.link(path)
+    return re.search(r"\.so\.(\d+\.\d[\d.]*)$", target) if isinstance(target, str) else None
 
 
 def _in_file(host: Host, where: tuple[str, re.Pattern[str]], device_path: str) -> Maybe[str]:
