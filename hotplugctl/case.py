@@ -10,7 +10,7 @@ from . import config, select
 from .diagnose import Explanation, diagnose, explain
 from .errors import Exit, HotplugError
 from .host.live import Live
-from .model import Diagnosis, Gap, LogLine, Machine, Profile, Rule, Severity, iso_time
+from .model import Diagnosis, LogLine, Machine, Profile, Rule, Severity, iso_time
 from .options import Common, duration
 from .readers import archives
 from .rules import load
@@ -127,10 +127,11 @@ def _redacted(machine: Machine, hosts: Sequence[str]) -> Machine:
         replace(d, serial=redactor.attribute("serial_number", d.serial)) if isinstance(d.serial, str) else d
         for d in machine.devices
     )
+    logs = [replace(line, text=redactor.text(line.text), source=redactor.text(line.source)) for line in machine.logs]
     return replace(
         machine, host=redactor.host(machine.host), devices=devices,
-        logs=tuple(
-            replace(line, text=redactor.text(line.text), source=redactor.text(line.source)) for line in machine.logs),
+        # Once more, for what a later line gave away.
+        logs=tuple(replace(line, text=redactor.again(line.text)) for line in logs),
         gaps=tuple(
             replace(gap, path=redactor.text(gap.path), reason=redactor.text(gap.reason)) for gap in machine.gaps),
     )

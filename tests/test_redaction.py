@@ -161,7 +161,8 @@ def test_one_secret_has_one_pseudonym_however_it_is_written() -> None:
 
 
 @pytest.mark.parametrize("innocent", [
-    "nvidia.com/gpu: 8 allocatable, huawei.com/Ascend910: 0", "user not in group HwHiAiUser",
+    "nvidia.com/gpu: 8 allocatable, huawei.com/Ascend910: 0", "squat.ai/dvb-t and hami.io/node-handshake",
+    "user not in group HwHiAiUser",
     "pinning user pages failed",
     "Error: container: device not found", "libcuda.so.1: cannot open shared object file",
     "torch.cuda.is_available() is False",

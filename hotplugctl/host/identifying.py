@@ -126,7 +126,9 @@ DOMAIN = re.compile(
 PUBLIC = re.compile(
     r"(?i)(?:^|\.)(?:nvidia\.com|huawei\.com|hiascend\.com|amd\.com|intel\.com|habana\.ai|qualcomm\.com|google\.com|"
     r"kubernetes\.io|k8s\.io|kernel\.org|freedesktop\.org|github\.com|gitee\.com|debian\.org|ubuntu\.com|redhat\.com|"
-    r"python\.org|pytorch\.org|volcano\.sh|docker\.io|gcr\.io|quay\.io|svc\.cluster\.local|systemd\.io)$")
+    r"python\.org|pytorch\.org|volcano\.sh|docker\.io|gcr\.io|ghcr\.io|quay\.io|svc\.cluster\.local|"
+    r"systemd\.io)$")
+OUTSIDE = re.compile(r"(?i)\.(?:com|net|org|io|ai|sh|cloud)$")       # endings of names that are registered
 
 # Names that say nothing of anybody, or that are ordinary words of a log.
 PLAIN_HOSTS = frozenset((

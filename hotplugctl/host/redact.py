@@ -29,6 +29,7 @@ from .identifying import (
     KEY_LINE,
     OF_RECORDS,
     ORDINARY,
+    OUTSIDE,
     PATTERNS,
     PLAIN_HOSTS,
     POD_UID,
@@ -93,7 +94,7 @@ class Redactor:
                 text = pattern.sub(partial(self._swap, kind), text)
         text = IPV4.sub(partial(self._ipv4, text), text)
         if any(f".{ending}" in folded for ending in ENDINGS):
-            text = DOMAIN.sub(lambda m: m[0] if PUBLIC.search(m["name"]) else self.alias("host", m["name"]), text)
+            text = DOMAIN.sub(self._domain, text)
         text = self.again(text)
         return self._hosts.sub(lambda m: self.alias("host", m[0]), text) if self._hosts else text
 
@@ -102,6 +103,12 @@ class Redactor:
         for value, alias in self._known.items():
             text = text.replace(value, alias)
         return self._word.sub(lambda m: self._words[m[0]], text) if self._word is not None else text
+
+    def _domain(self, match: re.Match[str]) -> str:
+        """A machine's name; `vendor.example/thing` outside a URL is the name of a resource or image."""
+        text, name = match.string, match["name"]
+        resource = text[match.end():match.end() + 1] == "/" and not text[:match.start()].endswith("//")
+        return name if PUBLIC.search(name) or (resource and OUTSIDE.search(name)) else self.alias("host", name)
 
     def _of(self, kind: str) -> Callable[[re.Match[str]], str]:
         return lambda match: self.alias(kind, match[0])
