@@ -86,7 +86,7 @@ _hotplugctl() {
     case $option in
         --columns) _hotplugctl_list address slot printed model state rung driver link nodes numa iommu profile vendor ids class serial uuid power errors labels remarks ;;
         --expect|--save-expect|--config|--capture|--record|--replay|--metrics-file|--labels-file) _hotplugctl_names -f ;;
-        --vendor) _hotplugctl_offer amd ascend gaudi generic intel_npu nvidia qualcomm ;;
+        --vendor) _hotplugctl_offer amd ascend coral gaudi generic hailo intel_npu nvidia qualcomm tenstorrent xdna ;;
         --state|--until) _hotplugctl_offer absent detected identified mapped bound initialised ready draining drained removed failed ;;
         --slot) _hotplugctl_slots ;;
         --numa|--label|--fits|--count|--timeout|--for|--sink|--batch|--grace|--reason|--since) : ;;

@@ -61,7 +61,7 @@ complete -c hotplugctl -n '__hotplugctl_in list' -l handshake -d 'Run each card\
 complete -c hotplugctl -n '__hotplugctl_in list' -l expect -r -F -d 'Compare with what should be here'
 complete -c hotplugctl -n '__hotplugctl_in list' -l save-expect -r -F -d 'Write what is here as that file'
 complete -c hotplugctl -n '__hotplugctl_in list' -l show-config -d 'The settings, and where each is from'
-complete -c hotplugctl -n '__hotplugctl_in list watch drain diagnose' -l vendor -x -a 'amd ascend gaudi generic intel_npu nvidia qualcomm' -d 'Only this vendor profile (repeatable)'
+complete -c hotplugctl -n '__hotplugctl_in list watch drain diagnose' -l vendor -x -a 'amd ascend coral gaudi generic hailo intel_npu nvidia qualcomm tenstorrent xdna' -d 'Only this vendor profile (repeatable)'
 complete -c hotplugctl -n '__hotplugctl_in list watch drain diagnose' -l state -x -a 'absent detected identified mapped bound initialised ready draining drained removed failed' -d 'Only devices in this state (repeatable)'
 complete -c hotplugctl -n '__hotplugctl_in list watch drain diagnose' -l slot -x -a '(__hotplugctl_slots "")' -d 'Only this slot (repeatable)'
 complete -c hotplugctl -n '__hotplugctl_in list watch drain diagnose' -l numa -x -d 'Only this NUMA node (repeatable)'

@@ -177,7 +177,7 @@ def _pending(examined: _Examined) -> list[tuple[Rule, str]]:
         if rule.blocks is State.IDENTIFIED:
             return captured or (not place.bridge and place.spoke > order)
         handed_over = place.device is not None and _handed_over(place.device, place.profile)
-        return place.bound or judged.settled > order or handed_over or not place.accelerator
+        return place.bound or judged.settled > order or judged.at_work or handed_over or not place.accelerator
 
     return [
         (rule, title) for rule, title, order in judged.begun if order > judged.ended and not done(rule, order)

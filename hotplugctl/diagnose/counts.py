@@ -23,6 +23,10 @@ _RESOURCE = re.compile(
     r"(?:nvidia\\?\.com/gpu|huawei\\?\.com/Ascend\w+|amd\\?\.com/gpu|habana\\?\.ai/gaudi)\"?[:=]\s*\"?(?P<count>\d{1,3})\b"
 )
 _BARE = re.compile(r"^\s*(?P<count>\d{1,3})\s*$")
+# `nvidia-smi -L | wc -l` prints nothing but the number; a jsonpath of several fields prints them side by side.
+COUNTED = re.compile(r"^\$ (?:nvidia-smi -L|npu-smi info -m|rocm-smi --showid|hl-smi -L)\b.*\| *wc -l *$")
+_FIELDS = re.compile(r"\{[^{}]*\}")
+NUMBERS = re.compile(r"^\s*\d{1,3}(?: +\d{1,3})+\s*$")
 DEVICE_COUNT = re.compile(r"device_count\(\)\s*(?:->|=|:)?\s*(?P<count>\d{1,3})\b")
 MASKED = re.compile(r"VISIBLE_DEVICES=\S")
 
@@ -31,14 +35,18 @@ def surroundings_of(machine: Machine, lines: Sequence[LogLine]) -> Surroundings:
     """Modules and counts of the machine."""
     listed: set[str] = set()
     nobody = any(NO_CARD.match(line.text) for line in lines)
+    counted, asked = None, False
     for line in lines:
+        if asked and _BARE.match(line.text):
+            counted = int(line.text)
+        asked = COUNTED.match(line.text) is not None
         card = LISTED.match(line.text)
         if card is not None:
             listed.add(next(group for group in card.groups() if group is not None))
     advertised = _advertised(lines)
     return Surroundings(
         modules=machine.modules,
-        listed=len(listed) if listed or nobody else NO_LIST,
+        listed=len(listed) if listed or nobody else counted if counted is not None else NO_LIST,
         advertised=advertised if advertised is not None else NO_COUNT,
     )
 
@@ -52,6 +60,11 @@ def _advertised(lines: Sequence[LogLine]) -> int | None:
         heading = _COMMAND.match(text) or _SECTION.match(text)
         if heading is not None:
             about = line
+        if NUMBERS.match(text):
+            fields = _FIELDS.findall(_said_above(about, line))
+            chosen = [n for field, n in zip(fields, text.split(), strict=False) if ALLOCATABLE.search(field)]
+            found = int(chosen[0]) if chosen else found
+            continue
         count = _RESOURCE.search(text) or _BARE.match(text)
         if count is None or not ALLOCATABLE.search(f"{_said_above(about, line)} {text}"):
             count = None if masked else DEVICE_COUNT.search(text)

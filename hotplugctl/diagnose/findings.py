@@ -52,6 +52,7 @@ class Judged:
     fine: list[tuple[Rule, str]] = field(default_factory=list)
     begun: list[tuple[Rule, str, int]] = field(default_factory=list)
     settled: int = -1           # the last line that shows the driver or runtime at work
+    at_work: bool = False       # so does a tool's output, which carries no time: it was collected after the log
     ended: int = -1             # the last line that shows the card taken away in order
     ruled_out: list[RuledOut] = field(default_factory=list)
     unchecked: list[RuledOut] = field(default_factory=list)
@@ -104,6 +105,9 @@ def _note_harmless(judged: Judged, rule: Rule, title: str, judgement: Judgement)
         judged.fine.append((rule, title))
         if not rule.id.startswith("hw."):
             judged.settled = max(judged.settled, last)
+            judged.at_work |= any(
+                hit.line.time is None and hit.line.monotonic is None for hit in judgement.hits
+            ) and rule.id.startswith("rt.")
     if rule.id in _ENDS:
         judged.ended = max(judged.ended, last)
 

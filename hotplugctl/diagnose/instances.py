@@ -29,7 +29,12 @@ _NODE = re.compile(r"/dev/(?:[\w-]+/)*(?P<name>[a-z][a-z_]*\d+)\b")
 _ACCEL_MINOR = re.compile(
     r"Initialized (?:intel_vpu|ivpu|habanalabs|qaic|amdxdna|rocket|ethosu) .* on minor (?P<minor>\d+)"
 )
+# What the driver calls a card of which it says nothing else: `habanalabs 0000:1a:00.0: Failed to initialize hl2.`
+_CALLED = re.compile(r"Failed to initialize (?P<name>(?:hl|accel)\d+)\.")
 _DRM_MINOR = re.compile(r"\[drm\] Initialized (?P<driver>\S+) .* on minor (?P<minor>\d+)")
+
+_PROMPT = re.compile(r"(?:\S+@\S+[:~ ]\S* ?)?[$#] \S")
+_SYSFS = re.compile(r"/sys/bus/pci/devices/([0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7])/")
 
 # A bridge that is rescanned, and the id of the process that resets: neither is the card.
 _NOT_THE_CARD = ("devdrv_device_bus_rescan",)
@@ -39,7 +44,7 @@ _THREAD = 10.0      # a probe's thread goes on with the same card
 
 def settle(lines: Sequence[LogLine]) -> tuple[LogLine, ...]:
     """The lines, each with the address that a tie elsewhere in the evidence gives it."""
-    settled = _by_thread(list(lines))
+    settled = _by_command(_by_thread(list(lines)))
     ties = _ties(settled)
     for i, line in enumerate(settled):
         if line.address is None:
@@ -76,6 +81,9 @@ def _ties(lines: Sequence[LogLine]) -> dict[str, list[tuple[int, str]]]:
             found.append(f"accel{accel['minor']}")
         elif drm is not None:
             found += [f"card{drm['minor']}", f"renderD{128 + int(drm['minor'])}"]
+        called = _CALLED.search(line.text)
+        if called is not None:
+            found.append(called["name"])
         for name in found:
             ties.setdefault(name, []).append((i, line.address))
     return ties
@@ -110,6 +118,20 @@ def _by_thread(lines: list[LogLine]) -> list[LogLine]:
         known = current.get(thread)
         if known is not None and _close(known[1], seconds(line), _THREAD):
             lines[i] = replace(line, address=known[0])
+    return lines
+
+
+def _by_command(lines: list[LogLine]) -> list[LogLine]:
+    """What a command about one device's sysfs files printed is about that device."""
+    about: str | None = None
+    for i, line in enumerate(lines):
+        if _PROMPT.match(line.text) or line.monotonic is not None or line.time is not None:
+            path = _SYSFS.search(line.text) if _PROMPT.match(line.text) else None
+            about = path[1] if path is not None else None
+        elif i and line.source != lines[i - 1].source:
+            about = None
+        elif about is not None and line.address is None:
+            lines[i] = replace(line, address=about)
     return lines
 
 

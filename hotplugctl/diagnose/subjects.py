@@ -43,7 +43,10 @@ _ELSEWHERE = re.compile(
 # Whatever it is, it was meant for a VM.
 _TAKEN = re.compile(r"vfio[\w-]* ")
 # What concerns all devices alike.
-_OF_ALL = re.compile(r"PM: (?:suspend|hibernation):? (?:entry|exit)")
+_OF_ALL = re.compile(
+    r"PM: (?:suspend|hibernation):? (?:entry|exit)|thunderbolt \S+: device disconnected"
+    r"|.*?(?:/sys/bus/pci/rescan\b|\bundock(?:ed|ing)?\b|[Ss]afe(?:ly)? (?:remov|to (?:unplug|remove)))"
+)
 
 
 @dataclass
@@ -257,11 +260,15 @@ def _adopter(places: Mapping[str, Place], active: set[str]) -> Callable[[LogLine
     That is the only accelerator, or the only one of the vendor the line names; where no accelerator is in the evidence,
     the only card, or the only port.
     """
-    cards = [place for place in places.values() if not place.bridge and not place.foreign]
+    cards = [
+        place for place in places.values()
+        if not place.bridge and not place.foreign and (place.device is None or _kind_of(place.device) is None)
+    ]
     accelerators = [place for place in cards if place.accelerator]
     words = [(place, _words(place.profile)) for place in accelerators]
     others: tuple[list[Place], ...] = (
-        [p for p in cards if p.address in active], cards, [p for p in places.values() if not p.foreign],
+        [p for p in cards if p.address in active], cards,
+        [p for p in places.values() if not p.foreign and (p.bridge or p in cards)],
     )
     fallback = next((one for choice in others if (one := _one_card(choice))), ())
 

@@ -34,8 +34,8 @@ _SLOT_SAYS: tuple[tuple[re.Pattern[str], frozenset[str]], ...] = tuple(
 _CARD_SAYS: tuple[tuple[re.Pattern[str], frozenset[str]], ...] = (
     (re.compile(r"\[[0-9a-f]{4}:[0-9a-f]{4}\] type 0[01] class|Probe driver IN|enabling device|BAR \d|No bus number"),
      frozenset({"comes"})),
-    (re.compile(r"[Rr]emov(?:e driver|ing from iommu)|device inaccessible|: Removing|GPU has fallen off"
-                r"|controller is down"), frozenset({"goes"})),
+    (re.compile(r"[Rr]emov(?:e driver|ing from iommu)|device inaccessible|: Removing|: finishing device"
+                r"|GPU has fallen off|device lost from bus|controller is down"), frozenset({"goes"})),
     (re.compile(r"pci function |probe of|domain:bus:dev"), frozenset({"comes", "goes"})),
 )
 # A port that contains or reports an error, and the card below it that feels it.
@@ -43,6 +43,8 @@ _CONTAINS = re.compile(r"DPC: (?:containment event|unmasked|ERR_|RP PIO)|AER: \S
 _FEELS = re.compile(r"AER: |PCIe Bus Error|device inaccessible|GPU has fallen off|error detected|I/O error")
 _SOON = 6.0     # seconds: a card's first line comes within a second of Link Up, a button adds five
 _NEAR = 12      # lines, where no clock tells
+_LATER = 600.0  # seconds between the removal of a card by software and its leaving the slot
+_LET_GO = re.compile(r"Removing from iommu group")
 _AT_ONCE = 1.0  # seconds between a port's containment and what its card says of it
 _Recent: TypeAlias = dict[tuple[str, str], tuple[float | None, int]]    # (way, port) -> when and where
 
@@ -130,17 +132,32 @@ def _read(tree: Tree, line: LogLine) -> None:
 def _watch(tree: Tree, lines: Sequence[LogLine]) -> None:
     """Tie a card to the slot whose event came just before, where the event is one that fits what the card says."""
     recent: _Recent = {}
+    let_go: dict[str, float | None] = {}        # cards that the kernel let go of, and when
     source = ""
     for line in lines:
         if line.source != source:
-            recent, source = {}, line.source
+            recent, source, let_go = {}, line.source, {}
         if line.address is None:
             continue
+        if _LET_GO.search(line.text):
+            let_go[line.address] = seconds(line)
         if _PORT.match(line.text):
             _note(recent, line)
+            _tie_let_go(tree, line, let_go)
         elif recent:
             _match(tree, line, recent)
     _give_way(tree)
+
+
+def _tie_let_go(tree: Tree, line: LogLine, let_go: dict[str, float | None]) -> None:
+    """A slot whose card goes had the one on the next bus, which the kernel had let go of a while before."""
+    ways = next((ways for pattern, ways in _SLOT_SAYS if pattern.search(line.text)), frozenset())
+    port = line.address or ""
+    if ways != {"goes"} or any(port in ports for ports in tree.tied.values()):
+        return
+    for card, then in let_go.items():
+        if _right_below(card, port) and not tree.above(card) and _within(then, seconds(line), _LATER):
+            _tie(tree, card, port)
 
 
 def _give_way(tree: Tree) -> None:

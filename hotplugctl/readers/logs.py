@@ -42,12 +42,16 @@ _JOURNAL_ISO = re.compile(
     _ISO_TIME + r" (?P<host>[\w.-]+) (?P<tag>[\w./@-]+(?:\[\d+\])?): (?P<text>.*)"
 )
 _JOURNAL = re.compile(
-    r"(?P<month>[A-Z][a-z]{2}|\d{1,2}\N{CJK UNIFIED IDEOGRAPH-6708}) +(?P<day>\d\d?) "
+    r"(?P<month>[^\W\d_]{3,9}\.?|\d{1,2}\N{CJK UNIFIED IDEOGRAPH-6708}) +(?P<day>\d\d?) "
     r"(?P<clock>\d\d:\d\d:\d\d)(?:\.(?P<fraction>\d+))? (?P<host>[\w.-]+) (?P<tag>[\w./@-]+(?:\[\d+\])?): (?P<text>.*)"
 )
 _DMESG_ISO = re.compile(
     r"(?:(?P<facility>[a-z]+\d?) *:(?P<level>[a-z]+) *: )?"
     r"(?P<date>\d{4}-\d\d-\d\d)T(?P<clock>\d\d:\d\d:\d\d),(?P<fraction>\d+)(?P<zone>[+-]\d\d:?\d\d) (?P<text>.*)"
+)
+# A guest's kernel line as its runtime logs it: `level=info msg="[   67.480726] pci 0000:00:06.0: ...\\n"`.
+_LOGFMT = re.compile(
+    r'(?:time="?[^" ]{1,40}"? )?level=\w+ msg="\[ *(?P<monotonic>\d{1,15}\.\d{1,12})\] (?P<text>.*?)(?:\\n)?"(?: .*)?'
 )
 # Runtime and application logs keep their own prefix in the text; only the time is read from it.
 _STAMPED = re.compile(r"(?P<text>\[?(?:\[?\w+\]? \S{0,80}?:)?" + _ISO_TIME.replace("[T ]", "[T -]") + r".*)")
@@ -56,6 +60,14 @@ _MONTHS = {
     "Jan": 1, "Feb": 2, "Mar": 3, "Apr": 4, "May": 5, "Jun": 6, "Jul": 7, "Aug": 8, "Sep": 9, "Oct": 10, "Nov": 11,
     "Dec": 12,
 }
+# Abbreviated months of other locales, as glibc has them (de, fr, es, it, pt), without their full stops.
+_MONTHS.update({
+    name: number for number, names in enumerate((
+        "janv ene gen jan", "f\u00e9vr feb fev", "mars M\u00e4r M\u00e4rz mar", "avril abr apr", "mai Mai may mag",
+        "juin Juni jun giu", "juil Juli jul lug", "ao\u00fbt ago", "sept sep set Sept", "oct Okt ott out", "nov",
+        "d\u00e9c dic Dez dez",
+    ), 1) for name in names.split()
+})
 # journalctl in a Chinese locale writes the month's number and its ideograph.
 _MONTHS.update({f"{number}\N{CJK UNIFIED IDEOGRAPH-6708}": number for number in range(1, 13)})
 _LEVELS = {name: i for i, name in enumerate(("emerg", "alert", "crit", "err", "warn", "notice", "info", "debug"))}
@@ -67,7 +79,8 @@ FORMS: tuple[tuple[str, re.Pattern[str], Callable[[str], bool]], ...] = (
     ("dmesg-iso", _DMESG_ISO, lambda c: c.isdigit() or c.islower()),
     ("journal-iso", _JOURNAL_ISO, str.isdigit),
     ("ctime", _CTIME, lambda c: c == "[" or c.islower()),
-    ("journal", _JOURNAL, lambda c: c.isupper() or c.isdigit()),
+    ("journal", _JOURNAL, str.isalnum),
+    ("logfmt", _LOGFMT, lambda c: c in "lt"),
     ("stamped", _STAMPED, lambda c: c == "[" or c.isalnum()),
 )
 
@@ -196,7 +209,7 @@ def _time(caught: Mapping[str, str | None]) -> str | None:
     if clock is None:
         return None
     if caught.get("month"):
-        month = _MONTHS.get(caught["month"] or "")
+        month = _MONTHS.get((caught["month"] or "").rstrip("."))
         if month is None:
             return None
         date = f"{caught['year']}-" if caught.get("year") else "--"

@@ -25,7 +25,7 @@ _UNNAMED = re.compile(r"\bDevice (?P<device>[0-9a-f]{4})\b")
 _TAIL = re.compile(r"( \(rev [0-9a-f]{2}\)| \(prog-if [^)]*(?:\[[^\]]*\])?\)| \[[0-9a-f]{4}:[0-9a-f]{4}\])+$")
 _DEAD = re.compile(r"\(rev ff\)|!!! Unknown header type 7f|Unknown header type ff")
 _REGION = re.compile(
-    r"Region (?P<index>\d): (?P<kind>Memory|I/O ports) at (?P<address><[a-z]+>|[0-9a-f]{1,16}(?![0-9a-f]))"
+    r"(?:Region (?P<index>\d): |^\t)(?P<kind>Memory|I/O ports) at (?P<address><[a-z]+>|[0-9a-f]{1,16}(?![0-9a-f]))"
     r"(?: \((?P<width>32|64)-bit, (?P<pref>non-)?prefetchable\))?(?P<rest>.*)"
 )
 _SIZE = re.compile(r"\[size=(?P<number>\d{1,9})(?P<unit>[KMGT]?)\]")
@@ -54,6 +54,7 @@ _CLASSES = {
 _VENDORS = (
     ("Huawei", "19e5"), ("NVIDIA", "10de"), ("Advanced Micro Devices", "1022"), ("[AMD/ATI]", "1002"),
     ("Habana", "1da3"), ("Intel", "8086"), ("Qualcomm", "17cb"), ("Hailo", "1e60"), ("Global Unichip", "1ac1"),
+    ("Tenstorrent", "1e52"),
 )
 MISSING = Unknown("the lspci text does not show it", Kind.NOT_CAPTURED)
 
@@ -172,10 +173,13 @@ def _link(body: str) -> Maybe[Link]:
 
 def _bars(block: Sequence[str]) -> Maybe[tuple[Bar, ...]]:
     found = []
+    following = 0       # -v gives no numbers: the BARs stand in order, and one of 64 bits takes two places
     for line in block[1:]:
         match = _REGION.search(line)
         if match is None:
             continue
+        index = int(match["index"] or following)
+        following = index + (2 if match["width"] == "64" else 1)
         size = _SIZE.search(match["rest"])
         raw = match["address"]
         # `<ignored>`: the kernel's address and the register differ; the register still holds one.
@@ -185,7 +189,7 @@ def _bars(block: Sequence[str]) -> Maybe[tuple[Bar, ...]]:
             kind = "mem64pref"
         found.append(
             Bar(
-                int(match["index"]), int(size["number"]) * _UNITS[size["unit"]] if size else MISSING,
+                index, int(size["number"]) * _UNITS[size["unit"]] if size else MISSING,
                 int(raw, 16) if not raw.startswith("<") else None, kind, assigned,
             )
         )

@@ -50,7 +50,9 @@ def _unless(problems: Problems, node: Node) -> Any:
 
 _COUNT = record({"ge": number}, required=("ge",))
 _LOG = record(
-    {"log": pattern, "count": _COUNT, "within": duration, "after": boolean, "unless": _unless}, required=("log",)
+    {
+        "log": pattern, "count": _COUNT, "within": duration, "after": boolean, "before": boolean, "unless": _unless,
+    }, required=("log",),
 )
 
 

@@ -60,6 +60,7 @@ class Judgement:
 
 
 _NO = Judgement(Trit.NO)
+_BY_CHANCE = 5.0      # seconds: what a card and a port that may be its own say this close together belongs together
 _MOST_SAID = 2000     # characters of a line in a reason
 
 
@@ -222,9 +223,12 @@ def _excuse(hit: Hit, condition: Mapping[str, Any], subject: Subject) -> Hit | N
     for other in subject.heard.get(condition["log"], ()):
         if any(other.groups[key] != hit.groups[key] for key in other.groups.keys() & hit.groups.keys()):
             continue
-        if hit.line.address in subject.guessed and other.line.address not in (None, *subject.guessed):
+        by_chance = condition.get("within", _BY_CHANCE + 1) > _BY_CHANCE
+        if by_chance and hit.line.address in subject.guessed and other.line.address not in (None, *subject.guessed):
             continue
         if condition.get("after") and not _later(other, hit):
+            continue
+        if condition.get("before") and not _later(hit, other):
             continue
         if "within" in condition and not _near(other, hit, condition["within"]):
             continue
