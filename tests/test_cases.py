@@ -1,4 +1,9 @@
-"""Public failure reports (and healthy logs) with their right answers: the figure that diagnose is held to."""
+"""Public failure reports (and healthy logs) with their right answers: the figure that diagnose is held to.
+
+`cases` were at hand when the rules were written. The answers of `cases-unseen` were fixed before diagnose was run on
+them; it then had 68 of 108 right, and learnt from the rest. `cases-unseen-later` were written after that: 26 of 31;
+`cases-unseen-last` after those: 20 of 22.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +19,7 @@ from hotplugctl.model import Diagnosis, Machine
 from hotplugctl.readers.archives import evidence
 from hotplugctl.rules import load
 
-CASES = sorted(path.parent for path in (Path(__file__).parent / "cases").glob("*/case.yaml"))
+CASES = sorted(path.parent for path in Path(__file__).parent.glob("cases*/*/case.yaml"))
 RULES = load.load_rules(load.rule_files())
 
 
@@ -34,7 +39,7 @@ def answer(case: Path) -> Diagnosis:
 def test_a_case_gets_its_verdict_and_root_cause(case: Path) -> None:
     want, got = wanted(case), answer(case)
     assert got.verdict == want["verdict"]
-    if want["verdict"] == "healthy":
+    if want["verdict"] != "fault":
         assert got.root_cause is None
         return
     assert got.root_cause is not None
@@ -55,6 +60,14 @@ def test_every_finding_of_a_case_shows_its_proof(case: Path) -> None:
                 assert proof.source in names
                 lines = (case / proof.source).read_text(errors="backslashreplace").splitlines()
                 assert proof.text.strip() in lines[proof.line - 1]
+
+
+def test_every_root_cause_has_a_case() -> None:
+    assert {wanted(case)["root_cause"] for case in CASES} >= load.taxonomy().keys() - {"health_check_failed"}
+
+
+def test_no_case_is_told_twice() -> None:
+    assert len({case.name for case in CASES}) == len(CASES)
 
 
 def test_there_are_cases_of_every_layer() -> None:

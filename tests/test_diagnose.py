@@ -12,7 +12,20 @@ import pytest
 from hotplugctl import probe
 from hotplugctl.diagnose import diagnose, explain
 from hotplugctl.errors import Exit, HotplugError
-from hotplugctl.model import Device, Diagnosis, Driver, Gap, Held, Machine, Port, Probed, Slot, SlotControl, State
+from hotplugctl.model import (
+    Device,
+    Diagnosis,
+    Driver,
+    Gap,
+    Held,
+    Machine,
+    Port,
+    Probed,
+    Severity,
+    Slot,
+    SlotControl,
+    State,
+)
 from hotplugctl.readers import logs
 from hotplugctl.readers.logs import read_log
 from hotplugctl.readers.lspci import read_lspci
@@ -221,8 +234,8 @@ HEALTHY = [
 [ 5.1] vfio-pci 0000:9f:00.0: not ready 1023ms after FLR; waiting
 [ 7.1] vfio-pci 0000:9f:00.0: ready 2047ms after FLR"""),
     ("a small BAR will do", """
-[ 5.1] xe 0000:03:00.0: [drm] Failed to resize BAR2 to 16384M (-ENOSPC). Consider enabling 'Resizable BAR' support
-[ 6.1] [drm] Initialized xe 1.1.0 for 0000:03:00.0 on minor 0"""),
+[ 5.1] amdgpu 0000:03:00.0: amdgpu: Not enough PCI address space for a large BAR.
+[ 6.1] [drm] Initialized amdgpu 3.61.0 for 0000:03:00.0 on minor 0"""),
     ("firmware that is optional", """
 [ 5.1] i915 0000:00:02.0: Direct firmware load for i915/adlp_dmc.bin failed with error -2
 [ 6.1] [drm] Initialized i915 1.6.0 20230929 for 0000:00:02.0 on minor 0"""),
@@ -233,6 +246,21 @@ HEALTHY = [
 def test_a_healthy_log_raises_no_alarm(claim: str, log: str) -> None:
     found = of_texts(log)
     assert (found.verdict, found.root_cause, found.findings) == ("healthy", None, ()), claim
+
+
+def test_a_card_that_works_with_a_small_bar_is_a_warning():
+    found = of_texts("""
+[ 5.1] xe 0000:03:00.0: [drm] Failed to resize BAR2 to 16384M (-ENOSPC). Consider enabling 'Resizable BAR' support
+[ 6.1] [drm] Initialized xe 1.1.0 for 0000:03:00.0 on minor 0""")
+    assert found.root_cause is not None
+    assert (found.root_cause.id, found.root_cause.severity) == ("rebar_failed", Severity.WARNING)
+
+
+def test_half_of_what_a_rule_needs_does_not_make_a_failure_known():
+    found = of_texts("""
+[ 5.1] pci 0000:03:00.0: BAR 1 [mem 0x38000000000-0x380ffffffff 64bit pref]: assigned""",
+                     "trainer: ioctl on the card failed: No such device (ENODEV)")
+    assert found.verdict == "unknown"
 
 
 NIC = "0000:17:00.0"
@@ -898,3 +926,43 @@ MANGLERS = [
     lambda rng, text: text * 2,
     lambda rng, text: "\n".join(f"{rng.randrange(9)},{i},{i}000,-;{line}" for i, line in enumerate(text.split("\n"))),
 ]
+
+
+def test_an_accelerators_line_is_not_given_to_the_only_other_card() -> None:
+    found = of_texts("""
+[ 8.8] r8169 0000:83:00.0: invalid VPD tag 0xff (size 0) at offset 0; assume missing optional EEPROM
+[ 9.4] NVRM: API mismatch: the client 'kwin_wayland' (pid 1005)
+       NVRM: has the version 595.84, but this kernel module has
+       NVRM: the version 595.80.""")
+    assert answer(found) == ("driver_lib_version_mismatch", None)
+
+
+def test_a_card_that_was_let_go_and_then_taken_out_was_not_pulled() -> None:
+    orderly = """
+[ 900.1] pci 0000:3b:00.0: Removing from iommu group 7
+[ 930.1] pcieport 0000:3a:00.0: pciehp: Slot(3): Link Down
+[ 930.1] pcieport 0000:3a:00.0: pciehp: Slot(3): Card not present"""
+    assert answer(of_texts(orderly)) == (None, None)
+    assert answer(of_texts(orderly + """
+[ 960.1] pci 0000:3b:00.0: [10de:2330] type 00 class 0x030200 PCIe Endpoint
+[ 999.1] pcieport 0000:3a:00.0: pciehp: Slot(3): Card not present""")) == ("surprise_removal", GPU)
+
+
+def test_counts_are_read_from_what_counts() -> None:
+    gpus = "nvidia\\.com/gpu"
+    offered = f"$ kubectl get node n -o jsonpath='{{.status.capacity.{gpus}}} {{.status.allocatable.{gpus}}}'\n8 "
+    listed = "$ nvidia-smi -L | wc -l\n8\n"
+    assert answer(of_texts(listed + offered + "7"))[0] == "device_count_not_refreshed"
+    assert answer(of_texts(listed + offered + "8"))[0] is None
+
+
+def test_bars_of_a_short_listing_are_read() -> None:
+    listing = read_lspci("""\
+8a:00.0 Processing accelerators: Tenstorrent Inc Wormhole (rev 01)
+\tMemory at <unassigned> (64-bit, prefetchable)
+\tMemory at 38000000000 (64-bit, prefetchable) [size=1M]
+\tKernel modules: tenstorrent
+""", "lspci.txt")
+    bars = listing.devices[0].bars
+    assert isinstance(bars, tuple)
+    assert [(bar.index, bar.assigned) for bar in bars] == [(0, False), (2, True)]

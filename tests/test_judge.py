@@ -105,6 +105,19 @@ def test_an_excuse_reaches_as_far_as_its_within() -> None:
     assert judged(when, "asked\n[3000.0] gone").answer is NO, "without a common clock the excuse holds"
 
 
+BEFORE = {"log": "gone", "unless": [{"log": "let go", "before": True, "unless": [{"log": "back"}]}]}
+
+
+@pytest.mark.parametrize(("claim", "log", "answer"), [
+    ("let go first", "let go\ngone", NO),
+    ("let go afterwards", "gone\nlet go", YES),
+    ("come back in between", "let go\nback\ngone", YES),
+    ("come back later", "let go\ngone\nback", NO),
+])
+def test_an_earlier_line_excuses_until_it_is_void(claim: str, log: str, answer: Trit) -> None:
+    assert judged(BEFORE, log).answer is answer, claim
+
+
 def test_silence_of_a_log_that_nobody_read_proves_nothing() -> None:
     assert judged({"log": "x"}, logs=NO_LOG).answer is UNKNOWN
     assert judged({"not": {"log": "x"}}, logs=NO_LOG).answer is UNKNOWN

@@ -25,6 +25,10 @@ FAULT = "pcieport 0000:64:02.0: pciehp: Slot(9): Power fault"
     ("journalctl -o short", f"Sep 19 08:41:11 node-a kernel: {FAULT}", None, "--09-19T08:41:11"),
     ("journalctl -o short-precise", f"Sep  9 08:41:11.123456 node-a kernel: {FAULT}", None, "--09-09T08:41:11"),
     ("journalctl in Chinese", f"9月 19 08:41:11 node-a kernel: {FAULT}", None, "--09-19T08:41:11"),
+    ("journalctl in French", f"avril 19 08:41:11 node-a kernel: {FAULT}", None, "--04-19T08:41:11"),
+    ("journalctl in German", f"M\u00e4r 19 08:41:11 node-a kernel: {FAULT}", None, "--03-19T08:41:11"),
+    ("journalctl in a tongue nobody taught us", f"kwi 19 08:41:11 node-a kernel: {FAULT}", None, None),
+    ("a guest's line in its runtime's log", f'level=info msg="[ 2211.118240] {FAULT}\\n" source=x', 2211.11824, None),
     ("journalctl -o short-iso", f"2023-09-19T08:41:11+0200 node-a kernel: {FAULT}", None, "2023-09-19T08:41:11+02:00"),
     ("journalctl -o short-monotonic", f"[ 2211.118240] node-a kernel: {FAULT}", 2211.11824, None),
     ("dmesg with the caller, spaced", f"[ 2211.118240] [    T140] {FAULT}", 2211.11824, None),
@@ -120,6 +124,18 @@ def test_a_port_speaks_of_the_card_it_names() -> None:
      "[ 72.45] NVRM: No address space to allocate resized BAR1.", "0000:2f:00.0"),
     ("not a minute later", "[ 72.44] nvidia 0000:2f:00.0: enabling device (0000 -> 0003)\n"
      "[ 172.45] NVRM: No address space to allocate resized BAR1.", None),
+    ("a name that its driver gives at the end", "habanalabs 0000:1a:00.0: Failed to initialize hl2. NOT usable !\n"
+     "habanalabs hl2: Failed to communicate with Device CPU (CPU-CP timeout)", "0000:1a:00.0"),
+    ("a name behind the address", "habanalabs 0000:33:00.0 accel2: Going to reset device\n"
+     "ioctl on /dev/accel/accel2 failed", "0000:33:00.0"),
+    ("what a command about a device printed", "$ cat /sys/bus/pci/devices/0000:00:1c.4/power/runtime_status\nsuspended",
+     "0000:00:1c.4"),
+    ("but not what the next one did", "$ cat /sys/bus/pci/devices/0000:00:1c.4/power/runtime_status\nsuspended\n"
+     "$ uname -r\n6.12.0", None),
+    ("a record of the firmware's", "[1.0] {1}[Hardware Error]:   device_id: 0000:3b:00.0\n"
+     "[1.0] {1}[Hardware Error]:   section_type: PCIe error", "0000:3b:00.0"),
+    ("another record", "[1.0] {1}[Hardware Error]:   device_id: 0000:3b:00.0\n"
+     "[9.0] {2}[Hardware Error]:   section_type: PCIe error", None),
     ("nobody knows the name", "nvme nvme5: gone", None),
 ])
 def test_a_name_is_tied_to_its_device_by_another_line(claim: str, log: str, address: str | None) -> None:

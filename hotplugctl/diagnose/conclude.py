@@ -74,7 +74,8 @@ def diagnose(
         e.judged.ranked = own
         e.root = root_of(own, missing_rung(e.subject, live=live))
     root = worst(e.root for e in examined if e.root is not None)
-    odd = unexplained(lines, heard, [(e.place, e.judged.settled) for e in examined])
+    explained = frozenset(order for e in examined for order in e.judged.explained)
+    odd = unexplained(lines, explained, [(e.place, e.judged.settled) for e in examined])
     pending = [] if live else [step for e in examined for step in _pending(e)]
     verdict = _verdict(examined, root, live=live, open_end=bool(odd or pending))
     findings = sorted((one for e in examined for one in e.judged.ranked), key=_prominence)

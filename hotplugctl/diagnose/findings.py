@@ -54,6 +54,7 @@ class Judged:
     settled: int = -1           # the last line that shows the driver or runtime at work
     at_work: bool = False       # so does a tool's output, which carries no time: it was collected after the log
     ended: int = -1             # the last line that shows the card taken away in order
+    explained: set[int] = field(default_factory=set)        # lines that a rule rests on, or has an excuse for
     ruled_out: list[RuledOut] = field(default_factory=list)
     unchecked: list[RuledOut] = field(default_factory=list)
 
@@ -76,6 +77,7 @@ def judge_place(
         if needed is not None and subject.logs is None and needed.isdisjoint(subject.heard):
             continue
         judgement = judge(rule, subject)
+        judged.explained.update(hit.order for hit in (*judgement.hits, *judgement.excused))
         if judgement.answer is Trit.UNKNOWN:
             judged.unchecked.append(RuledOut(rule.id, rule.root_cause, where, judgement.because))
             continue
@@ -192,8 +194,10 @@ def _title(title: str, subject: Subject, judgement: Judgement, where: str | None
     caught: dict[str, Any] = {}
     for hit in judgement.hits:
         for name, value in hit.groups.items():
-            caught.setdefault(name, value)
-    caught.update(address=where or "the machine", slot=subject.slot_name or "?")
+            caught.setdefault(name.rstrip("_"), value)      # a pattern cannot have two groups of one name
+    number = look_up(subject, "port.slot.number")
+    numbered = str(number) if isinstance(number, int) else "?"
+    caught.update(address=where or "the machine", slot=subject.slot_name or numbered)
 
     def fill(match: re.Match[str]) -> str:
         name = match[1]

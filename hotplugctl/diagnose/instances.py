@@ -24,7 +24,7 @@ _NPU = re.compile(
 )
 # One of these stands in whatever _NPU matches; looking for them first costs a tenth.
 _NPU_WORDS = ("dev", "index_id", "cardid", "ascend")
-_PREFIX = re.compile(r"(?P<driver>[a-z][\w-]+) (?P<name>[a-z][a-z_]*\d+)(?:n\d+)?: ")
+_PREFIX = re.compile(r"(?P<driver>[a-z][\w-]+) (?:[0-9a-f:.]{12,16} )?(?P<name>[a-z][a-z_]*\d+)(?:n\d+)?: ")
 _NODE = re.compile(r"/dev/(?:[\w-]+/)*(?P<name>[a-z][a-z_]*\d+)\b")
 _ACCEL_MINOR = re.compile(
     r"Initialized (?:intel_vpu|ivpu|habanalabs|qaic|amdxdna|rocket|ethosu) .* on minor (?P<minor>\d+)"
@@ -33,6 +33,7 @@ _ACCEL_MINOR = re.compile(
 _CALLED = re.compile(r"Failed to initialize (?P<name>(?:hl|accel)\d+)\.")
 _DRM_MINOR = re.compile(r"\[drm\] Initialized (?P<driver>\S+) .* on minor (?P<minor>\d+)")
 
+_RECORD = re.compile(r"(\{\d+\})\[Hardware Error\]: ")
 _PROMPT = re.compile(r"(?:\S+@\S+[:~ ]\S* ?)?[$#] \S")
 _SYSFS = re.compile(r"/sys/bus/pci/devices/([0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7])/")
 
@@ -44,7 +45,7 @@ _THREAD = 10.0      # a probe's thread goes on with the same card
 
 def settle(lines: Sequence[LogLine]) -> tuple[LogLine, ...]:
     """The lines, each with the address that a tie elsewhere in the evidence gives it."""
-    settled = _by_command(_by_thread(list(lines)))
+    settled = _by_record(_by_command(_by_thread(list(lines))))
     ties = _ties(settled)
     for i, line in enumerate(settled):
         if line.address is None:
@@ -131,6 +132,21 @@ def _by_command(lines: list[LogLine]) -> list[LogLine]:
         elif i and line.source != lines[i - 1].source:
             about = None
         elif about is not None and line.address is None:
+            lines[i] = replace(line, address=about)
+    return lines
+
+
+def _by_record(lines: list[LogLine]) -> list[LogLine]:
+    """A record of the firmware's (GHES) is about the device that one of its lines names."""
+    named: dict[tuple[str, str], str] = {}
+    for line in lines:
+        record = _RECORD.match(line.text)
+        if record is not None and line.address is not None:
+            named.setdefault((line.source, record[1]), line.address)
+    for i, line in enumerate(lines):
+        record = _RECORD.match(line.text) if line.address is None else None
+        about = named.get((line.source, record[1])) if record is not None else None
+        if about is not None:
             lines[i] = replace(line, address=about)
     return lines
 

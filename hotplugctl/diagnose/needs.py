@@ -16,7 +16,7 @@ from . import counts, unexplained
 _OWN = (
     f"(?i){unexplained.FAILURE.pattern}", *map(re.escape, unexplained.STUCK),
     counts.LISTED.pattern, counts.NO_CARD.pattern, counts.ALLOCATABLE.pattern, counts.DEVICE_COUNT.pattern,
-    counts.MASKED.pattern,
+    counts.MASKED.pattern, counts.COUNTED.pattern, counts.NUMBERS.pattern,
     "NVRM:|nvidia",     # bursts of them belong together (instances)
     "pci",              # tells whether a kernel log was captured at all (report)
 )
@@ -25,6 +25,7 @@ FOLLOWED: Mapping[str, int] = {
     # Three lines of a /dev/kmsg file are one record.
     **dict.fromkeys(unexplained.STUCK, 3 * unexplained.REPORT),
     "llocatable": counts.ALLOCATABLE_LINES,
+    "wc -l": 1,
 }
 
 

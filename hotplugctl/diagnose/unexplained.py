@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from ..model import LogLine
-from ..rules.hearing import Hit, seconds
+from ..rules.hearing import seconds
 from .subjects import Place
 
 FAILURE = re.compile(
@@ -30,14 +30,14 @@ _KERNEL_PREFIX = re.compile(r"(?:pcieport|pci|NVRM|\[ascend\]|[a-z][\w-]* [0-9a-
 
 
 def unexplained(
-    lines: Sequence[LogLine], heard: Mapping[str, Sequence[Hit]], places: Sequence[tuple[Place, int]]
+    lines: Sequence[LogLine], explained: Set[int], places: Sequence[tuple[Place, int]]
 ) -> tuple[LogLine, ...]:
-    """Failure lines about one of the places, or in a log that is not the kernel's, which no rule knows.
+    """Failure lines about one of the places, or in a log that is not the kernel's, which no rule accounts for.
 
+    `explained`: the lines that a rule rests on or has an excuse for; half of what a rule needs is no account.
     Each place comes with the last line that shows its card at work: what a driver complained of before did not matter.
     A report of a hung or crashed kernel thread counts where its stack names a driver of one of the cards.
     """
-    known = {hit.order for hits in heard.values() for hit in hits}
     settled = {p.address: last for p, last in places if p.accelerator or p.slot_name is not None}
     settled = settled or {place.address: last for place, last in places}
     drivers = {name for place, _ in places if place.profile is not None for name in place.profile.drivers}
@@ -48,7 +48,7 @@ def unexplained(
         if any(word in text for word in STUCK):        # rules know such a line together with its stack only
             return order > max(settled.values(), default=-1) and _names(lines, order, frames)
         # What it concerns is told faster than what it says.
-        return order not in known and _concerns(line, order, settled) and bool(
+        return order not in explained and _concerns(line, order, settled) and bool(
             FAILURE.search(text) and not _FINE.search(text)
         )
 

@@ -228,7 +228,7 @@ def _excuse(hit: Hit, condition: Mapping[str, Any], subject: Subject) -> Hit | N
             continue
         if condition.get("after") and not _later(other, hit):
             continue
-        if condition.get("before") and not _later(hit, other):
+        if condition.get("before") and not (_later(hit, other) and _lasts(other, hit, condition, subject)):
             continue
         if "within" in condition and not _near(other, hit, condition["within"]):
             continue
@@ -246,6 +246,14 @@ def _beside(one: Hit, other: Hit, within: float) -> bool:
     a, b = seconds(one.line), seconds(other.line)
     same = one.line.source == other.line.source and same_clock(one.line, other.line)
     return same and a is not None and b is not None and abs(a - b) <= within
+
+
+def _lasts(earlier: Hit, hit: Hit, condition: Mapping[str, Any], subject: Subject) -> bool:
+    """Does what an earlier line says still hold: no line of the condition's own `unless` stands between the two."""
+    return not any(
+        earlier.order < between.order < hit.order
+        for void in condition.get("unless", ()) for between in subject.heard.get(void.get("log"), ())
+    )
 
 
 def _later(one: Hit, other: Hit) -> bool:
