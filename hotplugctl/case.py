@@ -77,11 +77,9 @@ def from_files(
         from . import decoded
 
         machine = decoded.completed(machine, found.dumps, settings, profiles)
-    machine = _redacted(machine, found.hosts) if common.redact else machine
-    for path in found.bundles:
-        from . import opened
-
-        seen = opened.look_at(path, settings, redact=common.redact)
+    looks = [_look_at(path, settings, redact=common.redact) for path in found.bundles]
+    machine = _redacted(machine, found.hosts, looks) if common.redact else machine
+    for seen in looks:
         profiles = tuple(seen.profiles)
         machine = _joined(_whole(seen, since), machine)
     select.check_filters(filters, {profile.id: profile.name for profile in profiles})
@@ -118,11 +116,22 @@ def _chosen(machine: Machine, named: Sequence[str], filters: select.Filters) -> 
     return chosen
 
 
-def _redacted(machine: Machine, hosts: Sequence[str]) -> Machine:
-    """What came as text, with aliases; good for this run, since a file brings no machine id to derive them from."""
-    from .host import redact
+def _look_at(path: str, settings: config.Settings, *, redact: bool) -> Look:
+    from . import opened
 
-    redactor = redact.redactor_for_texts((machine.host, *hosts))
+    return opened.look_at(path, settings, redact=redact)
+
+
+def _redacted(machine: Machine, hosts: Sequence[str], looks: Sequence[Look]) -> Machine:
+    """What came as text, with the aliases of the bundle beside it.
+
+    Without one they are good for this run: a file brings no machine id to derive them from.
+    """
+    from .host import redact
+    from .host.redacted import Redacted
+
+    known = next((seen.host.redactor for seen in looks if isinstance(seen.host, Redacted)), None)
+    redactor = known or redact.redactor_for_texts((machine.host, *hosts))
     devices = tuple(
         replace(d, serial=redactor.attribute("serial_number", d.serial)) if isinstance(d.serial, str) else d
         for d in machine.devices

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from hotplugctl.host import files
 from hotplugctl.host.opening import open_host
 from hotplugctl.model import Driver, Link, Unknown
 from hotplugctl.readers import gathered, layouts
@@ -215,6 +216,12 @@ def test_an_archive_cut_short_gives_what_came_before(sosreport: Path, tmp_path: 
     found = evidence([str(torn), str(write(tmp_path / "good", {"a.log": DMESG}))])
     assert any("damaged" in gap.reason for gap in found.gaps)
     assert mode == "bz2" or "sos_commands/kernel/dmesg" in sources(found)
+
+
+def test_what_fills_a_sosreport_and_is_no_text_is_not_kept(sosreport: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(sosreport, {"var/log/journal/0123/system.journal": b"LPKSHHRH" + bytes(3 << 20)})
+    monkeypatch.setattr(files, "MAX_ARCHIVE_BYTES", 1 << 20)
+    assert open_host(str(packed(sosreport, "gz"))).name == "zeus"
 
 
 def test_a_binary_journal_is_named_with_the_command_that_makes_it_text(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from hotplugctl.rules import load
 from hotplugctl.select import Filters
 
 from .machine import MachineTree
+from .test_cli import hotplugctl
 
 POD_UID = "1d2c3b4a-5e6f-7081-92a3-b4c5d6e7f809"
 CONTAINER = "3f2a9c" + "0123456789abcdef" * 3 + "0123456789"
@@ -202,3 +203,16 @@ def test_every_shipped_example_is_diagnosed_alike_when_redacted() -> None:
                 pattern: len(lines) for pattern, lines in after.items()}, rule.id
 
 
+
+
+def test_a_bundle_and_the_text_beside_it_share_their_pseudonyms(planted: MachineTree, tmp_path: Path) -> None:
+    captured(planted, tmp_path / "bundle", redacted=False)
+    (tmp_path / "train.log").write_text("RuntimeError on card XZ-4711-PLANT: NPU error, code 507010, ask marap\n")
+    told = hotplugctl("diagnose", "--from", str(tmp_path / "bundle"), "--from", str(tmp_path / "train.log"), "--redact",
+                      "--json")
+    assert "PLANT" not in told.out
+    assert "marap" not in told.out
+    probed = hotplugctl("probe", "01:00.0", "--root", str(tmp_path / "bundle"), "--redact", "--json")
+    serial = probed.data["serial"]
+    lines = [moment["text"] for moment in told.data["timeline"] if moment["source"] == "train.log"]
+    assert all(serial in line for line in lines)

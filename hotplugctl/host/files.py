@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import lzma
 import os
+import re
 import stat
 import tarfile
 import zlib
@@ -24,7 +25,10 @@ from ..model import Kind, Unknown
 GONE = {errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO}
 MAX_LINKS = 40
 MAX_ARCHIVE_BYTES = 512 << 20
+MAX_PASSED_OVER = 8 << 30
 MAX_MEMBERS = 200_000
+# What fills an archive of a machine and is no text: the journal's own files, the samples of sysstat.
+_NEVER_READ = re.compile(r"/var/log/(?:journal|sa)/")
 MAX_PATH = 4096          # PATH_MAX, include/uapi/linux/limits.h
 
 
@@ -286,12 +290,14 @@ def load_tar(path: str) -> Memory:
     files: dict[str, bytes] = {}
     links: dict[str, str] = {}
     directories: list[str] = []
-    total = 0
+    total = passed = 0
     try:
         with tarfile.open(path, "r:*") as tar:
             for count, member in enumerate(tar):
-                total += member.size
-                if total > MAX_ARCHIVE_BYTES or count > MAX_MEMBERS:
+                never = _NEVER_READ.search(f"/{member.name}") is not None
+                total += 0 if never else member.size
+                passed += member.size if never else 0
+                if total > MAX_ARCHIVE_BYTES or passed > MAX_PASSED_OVER or count > MAX_MEMBERS:
                     raise HotplugError(
                         f"{path} is too large", why=f"more than {MAX_ARCHIVE_BYTES >> 20} MiB or {MAX_MEMBERS} files",
                         hint="unpack it and give the directory", exit=Exit.UNKNOWN,
@@ -299,6 +305,8 @@ def load_tar(path: str) -> Memory:
                 if len(member.name) > MAX_PATH:
                     raise ValueError("a path in it is longer than any file system allows")
                 name = "".join(f"/{part}" for part in member.name.split("/") if part not in ("", ".", ".."))
+                if never:
+                    continue
                 if member.isfile():
                     content = tar.extractfile(member)
                     files[name] = content.read() if content else b""

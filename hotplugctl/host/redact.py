@@ -11,6 +11,7 @@ from __future__ import annotations
 import hmac
 import json
 import os
+import posixpath
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -39,6 +40,7 @@ from .identifying import (
     plain,
 )
 
+_DEVICES = "/sys/bus/pci/devices"
 _LINK_ADDRESS = re.compile(r"[0-9a-fA-F]{2}(?::[0-9a-fA-F]{2}){5}")
 # Attributes of a function that may hold its serial; read before anything else, so that no text escapes.
 _PRIMED = ("serial_number", "serial", "unique_id", "tt_serial", "uuid")
@@ -216,10 +218,13 @@ def redactor_for(host: Host) -> Redactor:
     redactor = Redactor(key.encode(), names) if key is not None else redactor_for_texts(names)
     if isinstance(key, str):
         redactor.knows("machine", key)
-    devices = host.names("/sys/bus/pci/devices")
+    devices = host.names(_DEVICES)
     for device in devices if isinstance(devices, tuple) else ():
+        # As the readers ask for it: a bundle knows the answers to their questions alone.
+        link = host.link(f"{_DEVICES}/{device}")
+        folder = posixpath.normpath(f"{_DEVICES}/{link}") if isinstance(link, str) else f"{_DEVICES}/{device}"
         for attribute in _PRIMED:
-            _known(redactor, host, f"/sys/bus/pci/devices/{device}", attribute)
+            _known(redactor, host, folder, attribute)
     for attribute in _OF_THE_BOARD:
         _known(redactor, host, "/sys/class/dmi/id", attribute)
     for name in _people(host):

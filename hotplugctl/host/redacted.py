@@ -26,7 +26,7 @@ class Redacted:
 
     def __init__(self, host: Host, redactor: Redactor) -> None:
         self._host = host
-        self._redactor = redactor
+        self._redactor = self.redactor = redactor
         self._shown: dict[tuple[str, str], str] = {}
         self._real: dict[str, str] = {}
         self.name = redactor.host(host.name)

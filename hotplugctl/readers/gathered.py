@@ -51,7 +51,7 @@ def of_directory(path: str) -> Iterator[Member | Gap]:
     """The evidence in a folder. Raises OSError when the folder itself cannot be listed."""
     names, left_out = _walk(path)
     if left_out:
-        yield Gap(path, f"only its first {MOST_MEMBERS:,} files were looked at")
+        yield Gap(path, f"only its first {MOST_MEMBERS:,} files were looked at", half=True)
     yield from _read_all(path, names, lambda name, most: _end_of(os.path.join(path, name), most))
 
 
@@ -130,7 +130,7 @@ def _listed(path: str, opened: Callable[[], Any], packed: int) -> tuple[list[str
         try:
             names.extend(name for name, _ in _members(stream, packed))
         except tarfile.TarError as error:
-            return names, Gap(path, f"damaged or cut short ({error}); what came before was read")
+            return names, Gap(path, f"damaged or cut short ({error}); what came before was read", half=True)
     return names, None
 
 
@@ -214,12 +214,12 @@ def _read_all(path: str, names: list[str], read: Callable[[str, int], bytes]) ->
 
 
 def _rest(path: str, left: int) -> Gap:
-    return Gap(path, f"{left:,} more files in it were not read: give the folder of the failure alone")
+    return Gap(path, f"{left:,} more files in it were not read: give the folder of the failure alone", half=True)
 
 
 def _told(path: str, name: str, content: bytes, gap: str | None) -> Iterator[Member | Gap]:
     if gap is not None:
-        yield Gap(f"{path}/{name}", gap)
+        yield Gap(f"{path}/{name}", gap, half=bool(content))
     if content.startswith(_JOURNAL_FILE):
         base = os.path.basename(name)
         yield Gap(f"{path}/{name}", f"a binary journal: journalctl --file {base} -o json > journal.json")
