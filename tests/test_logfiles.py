@@ -142,3 +142,12 @@ def test_a_path_of_the_configuration_is_absolute(root_owned: Path, monkeypatch: 
     with pytest.raises(HotplugError, match="no absolute path") as caught:
         config.settings(str(file))
     assert caught.value.exit is Exit.USAGE
+
+
+def test_there_is_a_bound_to_what_all_log_files_together_give(
+    npu: MachineTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logfiles, "MOST_TOTAL", 10)
+    wanted = [LogFile("/var/log/npu/slog/**/*.log", "x")]
+    _, (gap,) = logfiles.read(npu.host, wanted, NOW - timedelta(days=60))
+    assert (gap.half, "too many" in gap.reason) == (True, True)

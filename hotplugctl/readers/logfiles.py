@@ -15,6 +15,7 @@ from .logs import read_log
 
 MOST_FILES = 24         # of one glob, the newest
 MOST_NAMES = 20_000     # looked at for one glob
+MOST_TOTAL = 32 << 20   # characters of all files: a capture carries them
 DEEPEST = 8
 _NUMBERS = re.compile(r"\d{8,20}")
 
@@ -26,9 +27,14 @@ def read(host: Host, wanted: Sequence[LogFile], after: datetime) -> tuple[tuple[
     """
     lines: list[LogLine] = []
     gaps: list[Gap] = []
+    total = 0
     for path in dict.fromkeys(path for log in wanted for path in newest(files(host, log.path))):
+        if total > MOST_TOTAL:
+            gaps.append(Gap(path, "not read: there are too many log files", half=True))
+            break
         text = host.log(path)
         if isinstance(text, str):
+            total += len(text)
             lines.extend(_since(read_log(text, path), after))
         elif isinstance(text, Unknown) and text.kind is not Kind.NOT_CAPTURED:
             gaps.append(Gap(path, text.why))
