@@ -36,6 +36,8 @@ Bound: TypeAlias = tuple[Rule, frozenset[str] | None, bool]
 MEANING_ONLY = "possible"       # of a harmless rule: its line is known, and proves nothing
 # Harmless rules that end whatever had begun: the card was taken away in order.
 _ENDS = frozenset({"hw.ok-removal-done", "hw.ok-button-off", "hw.ok-cancelled", "drv.ok-removed"})
+# That a node is there does not take back what the driver complained of.
+_NOT_AT_WORK = frozenset({"rt.ok-node"})
 _MOST_LINES = 8
 _CONFIDENCE = ("certain", "likely", "possible")
 _UNNAMED = re.compile(r"\{([a-z_][\w.]*)\}")
@@ -105,11 +107,10 @@ def _note_harmless(judged: Judged, rule: Rule, title: str, judgement: Judgement)
         judged.begun.append((rule, title, last))
     elif rule.confidence != MEANING_ONLY:
         judged.fine.append((rule, title))
-        if not rule.id.startswith("hw."):
+        if not rule.id.startswith("hw.") and rule.id not in _NOT_AT_WORK:
             judged.settled = max(judged.settled, last)
-            judged.at_work |= any(
-                hit.line.time is None and hit.line.monotonic is None for hit in judgement.hits
-            ) and rule.id.startswith("rt.")
+        if rule.id.startswith("rt."):
+            judged.at_work |= any(hit.line.time is None and hit.line.monotonic is None for hit in judgement.hits)
     if rule.id in _ENDS:
         judged.ended = max(judged.ended, last)
 

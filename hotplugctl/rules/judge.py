@@ -3,9 +3,10 @@
 The subject is a device with the port and slot above it, or a port or slot that shows no device. Answers follow Kleene:
 a rule on unknown facts never fires and never clears anything.
 
-Log conditions look at the lines about the subject only. `count` and `within` are of the matching lines. A line that an
-`unless` pattern makes harmless does not count; where both patterns have a named group of the same name, it must have
-caught the same text (so `BAR 4 ... assigned` excuses `BAR 4 ... no space`, not BAR 2).
+Log conditions look at the lines about the subject only. `count` and `within` are of the matching lines; `after` and
+`before` are of the line that is excused, and the `unless` of a `before` names what makes it void in between. A line
+that an `unless` pattern makes harmless does not count; where both patterns have a named group of the same name, it must
+have caught the same text (so `BAR 4 ... assigned` excuses `BAR 4 ... no space`, not BAR 2).
 """
 
 from __future__ import annotations
