@@ -99,9 +99,10 @@ class BootedGuest:
     """
 
     def __init__(self, slots: tuple[machine.Slot, ...] = machine.SLOTS, *, acpi_hotplug: bool = False,
-                 memory_mib: int = 1024, append: str = "", boot_timeout: float = 120) -> None:
+                 shpchp: bool = False, memory_mib: int = 1024, append: str = "", boot_timeout: float = 120) -> None:
         self.slots = {slot.number: slot for slot in slots}
         self.acpi_hotplug = acpi_hotplug
+        self._shpchp = shpchp
         self._memory_mib = memory_mib
         self._append = append
         self._boot_timeout = boot_timeout
@@ -250,7 +251,7 @@ class BootedGuest:
         }
         (self.folder / "initrd").write_bytes(initramfs.build(booted, settings))
         line = machine.command(booted, tuple(self.slots.values()), PROJECT, self.folder, acpi_hotplug=self.acpi_hotplug,
-                               memory_mib=self._memory_mib, append=self._append)
+                               shpchp=self._shpchp, memory_mib=self._memory_mib, append=self._append)
         with (self.folder / "qemu.log").open("wb") as log:
             # Nothing of the lab outlives the process that started it, however that ends.
             self._qemu = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *line], stdin=subprocess.DEVNULL,

@@ -52,13 +52,14 @@ def aer(guest: Guest, slot: str, kind: str) -> str:
 
 def fault(guest: Guest, name: str, **params: str) -> str:
     """what the driver labaccel does wrong from now on (none, firmware_missing, probe_timeout, probe_eio,
-    slow_boot, late_boot, boot_fails, hang_probe, hang_remove, aer_disconnect; boot_ms=N, lazy=1, online_event=1)"""
+    probe_einval, unsupported, slow_boot, late_boot, boot_fails, hang_probe, hang_remove, busy_remove,
+    aer_disconnect; boot_ms=N, lazy=1, online_event=1)"""
     guest.set_driver(fault=name, release=False, **params)
     return ""
 
 
 def release(guest: Guest) -> str:
-    """let go what hang_probe or hang_remove holds"""
+    """let go what hang_probe, hang_remove or busy_remove holds"""
     guest.set_driver(release=True)
     return ""
 

@@ -11,8 +11,8 @@ from itertools import count
 from .boot import BootedGuest, GuestError
 
 DRIVER = "/sys/module/labaccel/parameters"
-FAULTS = ("none", "firmware_missing", "probe_timeout", "probe_eio", "slow_boot", "late_boot", "boot_fails",
-          "hang_probe", "hang_remove", "aer_disconnect")
+FAULTS = ("none", "firmware_missing", "probe_timeout", "probe_eio", "probe_einval", "unsupported", "slow_boot",
+          "late_boot", "boot_fails", "hang_probe", "hang_remove", "busy_remove", "aer_disconnect")
 DEFAULTS = {"fault": "none", "firmware": "labaccel/fw.bin", "boot_ms": "3000", "lazy": "N", "online_event": "N",
             "release": "N"}
 # Uncorrectable and correctable status bits: Bad TLP, Completion Timeout, Data Link Protocol Error.

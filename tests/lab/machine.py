@@ -43,14 +43,14 @@ SLOTS = (
 
 
 def command(kernel: Kernel, slots: tuple[Slot, ...], checkout: Path, folder: Path, *,
-            acpi_hotplug: bool, memory_mib: int, append: str) -> list[str]:
+            acpi_hotplug: bool, shpchp: bool, memory_mib: int, append: str) -> list[str]:
     """QEMU's arguments. In `folder` it finds `initrd` and makes `qmp`, `agent`, `terminal` and `console.log`."""
     kernel_line = [
         "console=ttyS0", "panic=-1", "mitigations=off", "log_buf_len=4M", "printk.devkmsg=on",
         # An emulated machine is slow enough to look stalled.
         "nowatchdog", "rcupdate.rcu_cpu_stall_suppress=1",
         # shpchp of 6.12 crashes on a hot-added pcie-pci-bridge and takes the slot's thread with it.
-        "initcall_blacklist=shpcd_init",
+        *([] if shpchp else ["initcall_blacklist=shpcd_init"]),
         append,
     ]
     arguments = [

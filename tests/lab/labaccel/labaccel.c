@@ -30,7 +30,7 @@ static const char * const status_names[] = { "booting", "operational", "failed" 
 
 static char fault[32] = "none";
 module_param_string(fault, fault, sizeof(fault), 0644);
-MODULE_PARM_DESC(fault, "none, firmware_missing, probe_timeout, probe_eio, slow_boot, late_boot, boot_fails, hang_probe, hang_remove, aer_disconnect");
+MODULE_PARM_DESC(fault, "none, firmware_missing, probe_timeout, probe_eio, probe_einval, unsupported, slow_boot, late_boot, boot_fails, hang_probe, hang_remove, busy_remove, aer_disconnect");
 
 static char firmware[64] = "labaccel/fw.bin";
 module_param_string(firmware, firmware, sizeof(firmware), 0644);
@@ -61,7 +61,7 @@ static int release_set(const char *text, const struct kernel_param *param)
 
 static const struct kernel_param_ops release_ops = { .set = release_set, .get = param_get_bool };
 module_param_cb(release, &release_ops, &release, 0644);
-MODULE_PARM_DESC(release, "1 lets go what hang_probe and hang_remove hold");
+MODULE_PARM_DESC(release, "1 lets go what hang_probe, hang_remove and busy_remove hold");
 
 struct labaccel {
 	struct drm_device drm;
@@ -84,6 +84,17 @@ static bool faulty(const char *name)
 static noinline void labaccel_wait_for_device(void)
 {
 	wait_event(released, READ_ONCE(release));
+}
+
+/* Polled and not killable, as drivers with an open count of their own do it. */
+static noinline void labaccel_wait_for_users(struct labaccel *lab)
+{
+	int users = atomic_read(&lab->drm.open_count);
+
+	if (users)
+		dev_info(&lab->pdev->dev, "%d file(s) of it still open, going on once they are closed\n", users);
+	while (atomic_read(&lab->drm.open_count) && !READ_ONCE(release))
+		msleep(50);
 }
 
 static bool labaccel_answers(struct labaccel *lab)
@@ -180,6 +191,12 @@ static int labaccel_boot(struct labaccel *lab)
 		labaccel_wait_for_device();
 	if (faulty("probe_eio"))
 		return dev_err_probe(dev, -EIO, "device reports an internal error\n");
+	if (faulty("probe_einval"))
+		return dev_err_probe(dev, -EINVAL, "handshake: the device answered with a version that makes no sense\n");
+	/* The kernel has no word of its own for this one: it takes it that the driver is not for the device. */
+	if (faulty("unsupported"))
+		return dev_err_probe(dev, -ENODEV, "hardware revision 0x%02x is not one this driver knows\n",
+				     lab->pdev->revision);
 	if (faulty("probe_timeout")) {
 		msleep(boot_ms);
 		return dev_err_probe(dev, -ETIMEDOUT, "timed out after %u ms waiting for the firmware to boot\n", boot_ms);
@@ -248,6 +265,8 @@ static void labaccel_remove(struct pci_dev *pdev)
 		dev_info(&pdev->dev, "waiting for the device to finish its work\n");
 		labaccel_wait_for_device();
 	}
+	if (faulty("busy_remove"))
+		labaccel_wait_for_users(lab);
 	cancel_delayed_work_sync(&lab->boot);
 	drm_dev_unplug(&lab->drm);
 }
