@@ -102,3 +102,32 @@ def test_an_archive_knows_no_now_and_keeps_all_its_lines(machine: MachineTree) -
     whole = replace(probe.machine(empty_slot(machine).look()), devices=(), slots=(), ports=(), logs=log)
     found = diagnose.diagnose(whole, load.rules(), load.taxonomy(), machine.profiles, live=False)
     assert "firmware_missing" in [f.id for f in found.findings]
+
+
+def test_a_bridge_that_was_taken_out_takes_its_failure_along(machine: MachineTree) -> None:
+    bridge = ["pci 0000:01:00.0: [104c:8232] type 01 class 0x060400 PCIe Switch Upstream Port",
+              "pci 0000:01:00.0: No bus number available for hot-added bridge"]
+    assert root(diagnosed(empty_slot(machine), *PLUGGED, *bridge)) is None
+    machine.port()
+    machine.function("0000:01:00.0", "104c", "8232", "060400", under="0000:00:01.0")
+    assert root(diagnosed(machine, *PLUGGED, *bridge)) == "bus_numbers_exhausted"
+
+
+def test_a_card_where_a_bridge_was_before_is_no_bridge(machine: MachineTree) -> None:
+    bridge = ["pci 0000:01:00.0: [104c:8232] type 01 class 0x060400 PCIe Switch Upstream Port"]
+    found = diagnosed(card_without_driver(machine), *PLUGGED, *bridge, *BUTTON, *PLUGGED, *TIMED_OUT)
+    assert found.root_cause is not None
+    assert (found.root_cause.id, found.root_cause.address) == ("device_boot_timeout", "0000:01:00.0")
+
+
+def test_a_card_behind_a_switch_keeps_what_the_log_says_of_it(machine: MachineTree) -> None:
+    machine.port(last_bus=3)
+    machine.port("0000:01:00.0", under="0000:00:01.0", slot=None, bus=2, last_bus=3)
+    machine.port("0000:02:00.0", under="0000:01:00.0", slot=None, bus=3)
+    machine.card("0000:03:00.0", under="0000:02:00.0", driver=None)
+    switch = ["pci 0000:01:00.0: [104c:8232] type 01 class 0x060400 PCIe Switch Upstream Port",
+              "pci 0000:02:00.0: [104c:8233] type 01 class 0x060400 PCIe Switch Downstream Port"]
+    card = [line.replace("0000:01", "0000:03") for line in FAILED]
+    found = diagnosed(machine, *PLUGGED, *switch, *card)
+    assert found.root_cause is not None
+    assert (found.root_cause.id, found.root_cause.address) == ("firmware_missing", "0000:03:00.0")

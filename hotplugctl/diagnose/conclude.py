@@ -60,6 +60,7 @@ def diagnose(
     grown = tree.grow(machine.devices, machine.ports, machine.slots, lines)
     if live:
         lines = history.current(lines, machine, grown, named, KERNEL_LOGS)
+        grown = tree.grow(machine.devices, machine.ports, machine.slots, lines)     # as it is without what is gone
     heard = hear(rules, lines)
     around = surroundings_of(machine, lines)
     places = gather(machine, lines, heard, grown, profiles, named=named, live=live)

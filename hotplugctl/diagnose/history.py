@@ -10,13 +10,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..model import LogLine, Machine, Slot
+from ..model import LogLine, Machine, Probed, Slot
 from .tree import Tree
 
-ENUMERATED = re.compile(r"\[[0-9a-f]{4}:[0-9a-f]{4}\] type 0[02] ")
+ENUMERATED = re.compile(r"\[[0-9a-f]{4}:[0-9a-f]{4}\] type 0[0-2] ")
 SURPRISE = re.compile(r"[Ss]lot ?\([^)]*\):? (?:Link Down|Card not present)")
 ORDERLY = re.compile(r"Button press: will power off|Powering off due to button press")
 COMING = re.compile(r"[Ss]lot ?\([^)]*\):? (?:Card present|Link Up|Button press: will power on|Powering on)")
+HUNG = re.compile(r"INFO: task \S+ blocked for more than")
 FLAPPING = 2      # so many surprises since the last orderly removal may be a loop, and then all of them matter
 
 
@@ -64,24 +65,33 @@ def current(
     lines: Sequence[LogLine], machine: Machine, tree: Tree, named: Sequence[str], kernel_logs: frozenset[str]
 ) -> tuple[LogLine, ...]:
     """The lines without those of cards that are gone or were exchanged; a gone one that was named keeps its own."""
-    ports = {slot.port: _Slot(_seated(slot)) for slot in machine.slots if isinstance(slot.port, str)}
+    ports = {slot.port: _Slot(_seated(slot, machine)) for slot in machine.slots if isinstance(slot.port, str)}
     places = [_place(line, tree, ports) if line.source in kernel_logs else None for line in lines]
     for at, (line, port) in enumerate(zip(lines, places, strict=True)):
         if port is not None:
-            _note(ports[port], line, at, tree)
+            _note(ports[port], line, at, port)
     kept = []
     for at, (line, port) in enumerate(zip(lines, places, strict=True)):
         if port is None or (line.address in named and line.address not in ports[port].seated):
             kept.append(line)
-        elif line.address is None or line.address in tree.bridges:
-            kept += [line] if at >= ports[port].slot_since else []
+        elif line.address in (None, port):      # a bridge below the port is of the card
+            # A device whose remove hangs stays on the bus until the remove returns.
+            over = HUNG.match(line.text) is not None and not ports[port].seated
+            kept += [line] if at >= ports[port].slot_since and not over else []
         elif ports[port].still_about(line.address, at):
             kept.append(line)
     return tuple(kept)
 
 
-def _seated(slot: Slot) -> frozenset[str]:
-    return frozenset(slot.addresses)
+def _seated(slot: Slot, machine: Machine) -> frozenset[str]:
+    """What is in the slot now, and behind a switch that is in it: the cards there, and the ports above them."""
+    found = set(slot.addresses)
+    for device in machine.devices:
+        above = [port.address for port in device.upstream] \
+            if isinstance(device, Probed) and isinstance(device.upstream, tuple) else []
+        if isinstance(slot.port, str) and slot.port in above:
+            found |= {*above[above.index(slot.port) + 1:], *([device.address] if device.address else [])}
+    return frozenset(found)
 
 
 def _place(line: LogLine, tree: Tree, ports: dict[str, _Slot]) -> str | None:
@@ -94,8 +104,8 @@ def _place(line: LogLine, tree: Tree, ports: dict[str, _Slot]) -> str | None:
     return port if port in ports else None
 
 
-def _note(slot: _Slot, line: LogLine, at: int, tree: Tree) -> None:
-    if line.address is not None and line.address not in tree.bridges:
+def _note(slot: _Slot, line: LogLine, at: int, port: str) -> None:
+    if line.address not in (None, port):
         if ENUMERATED.search(line.text):
             slot.enumerated[line.address] = at
         return
