@@ -97,7 +97,8 @@ class Recorder:
         """As in Host."""
         answer = self._host.log(name)
         if isinstance(answer, str) and (not name.startswith("/") or plain_path(name)):
-            self._logs[name] = answer.encode("utf-8", "surrogateescape")
+            # A log goes on: a bundle holds what was judged, not what came meanwhile.
+            self._logs.setdefault(name, answer.encode("utf-8", "surrogateescape"))
             self._answers.setdefault("log", {})[name] = {}
         else:
             self._note("log", name, answer)
@@ -105,7 +106,7 @@ class Recorder:
 
     def holders(self, sought: Sought) -> Maybe[Seen]:
         """As in Host."""
-        return self._note("holders", json.dumps(astuple(sought)), self._host.holders(sought), _seen)
+        return self._note("holders", sought.key, self._host.holders(sought), _seen)
 
     def answered(self) -> dict[str, dict[str, Any]]:
         """Everything answered so far, as JSON types: answers by verb, file and log contents as base64."""
