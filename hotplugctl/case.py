@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from .look import Look
     from .readers.scan import Sieve
 
+# Seconds. A removal should take one (budgets.remove); what has not moved on after three waits for something.
+PATIENCE = 3.0
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -155,6 +158,7 @@ def _whole(seen: Look, since: str | None) -> Machine:
     """All that can be seen of a machine, its logs included."""
     from . import beside, probe
 
+    seen.patience = PATIENCE
     machine = probe.machine(seen, close=True)
     log = beside.kernel_lines(seen)
     lines, gaps = beside.lines_of(seen, since)

@@ -261,10 +261,17 @@ def kernel_says(lines: Iterable[LogLine], address: str | None) -> dict[State, st
     return said
 
 
+def enumerations(lines: Iterable[LogLine], address: str) -> list[float]:
+    """Seconds since boot at each of which the kernel said that it found a device at this address."""
+    return [
+        line.monotonic for line in lines
+        if line.address == address and line.monotonic is not None and _ENUMERATED.search(line.text)
+    ]
+
+
 def enumerated_at(lines: Iterable[LogLine], address: str) -> float | None:
-    """Seconds since boot at which the kernel last said that it found this device; None when no line tells."""
-    found = [line.monotonic for line in lines if line.address == address and _ENUMERATED.search(line.text)]
-    return found[-1] if found else None
+    """The last of them; None when no line tells."""
+    return max(enumerations(lines, address), default=None)
 
 
 _LOST = re.compile(r"BAR (?P<index>[0-5])[: ].*\[mem size (?P<size>0x[0-9a-f]+)")

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from . import config
+from . import config, records
 from .drain import record
 from .drain.record import Record
 from .errors import Exit, HotplugError
-from .host import Host
+from .host import Host, OpenFile, Seen, Sought
 from .lifecycle import HealthRecord
 from .model import Kind, LogLine, Match, Maybe, Port, Profile, Slot, Unknown
-from .readers import kernel, logs, pci, slots, smbios
+from .readers import kernel, logs, pci, runtime, slots, smbios, waits
 
 # What --all-pci shows beside accelerators: nothing is expected of it.
 UNPROFILED = Profile(id="none", name="no accelerator", match=Match(), any_driver=True)
@@ -21,14 +21,20 @@ UNPROFILED = Profile(id="none", name="no accelerator", match=Match(), any_driver
 
 @dataclass
 class Look:
-    """One look at a machine: the bus listed once, ports and the kernel log read when first asked for."""
+    """One look at a machine: the bus listed once, ports and the kernel log read when first asked for.
+
+    `patience`: seconds after which what waits in the kernel is looked at again; 0 = once is enough.
+    """
 
     host: Host
     settings: config.Settings
     profiles: Sequence[Profile]
     functions: tuple[pci.Function, ...] = ()
     checked: dict[str, HealthRecord] = field(default_factory=dict)  # health checks of this very run, by address
+    patience: float = 0.0
     _ports: dict[str, Port] = field(default_factory=dict)
+    _stayed: dict[str, bool] = field(default_factory=dict)
+    _left_behind: dict[tuple[str, ...], tuple[OpenFile, ...]] = field(default_factory=dict)
 
     @cached_property
     def by_address(self) -> dict[str, pci.Function]:
@@ -37,8 +43,21 @@ class Look:
 
     @cached_property
     def kernel_log(self) -> Maybe[tuple[LogLine, ...]]:
-        """The kernel log, parsed."""
-        return logs.kernel(self.host)
+        """The kernel log, parsed; what it says of a slot's thread is told of the slot's port."""
+        lines = logs.kernel(self.host)
+        if not isinstance(lines, tuple) or not waits.names_thread(lines):
+            return lines
+        ports = {
+            number: function.address for function in self.functions if function.is_bridge
+            for numbers in (waits.interrupts(self.host, function.path),) if isinstance(numbers, tuple)
+            for number in numbers
+        }
+        return waits.of_threads(lines, ports)
+
+    @cached_property
+    def uptime(self) -> Maybe[float]:
+        """Seconds since boot."""
+        return kernel.uptime(self.host)
 
     @cached_property
     def boot_id(self) -> Maybe[str]:
@@ -54,6 +73,44 @@ class Look:
     def holds(self) -> Mapping[str, Record] | Unknown:
         """The same, or why they could not be looked at."""
         return record.everything(self.host)
+
+    @cached_property
+    def hotplug_threads(self) -> Mapping[str, str]:
+        """The slots' threads in the kernel, by interrupt."""
+        return waits.hotplug_threads(self.host)
+
+    def probe_waits(self, function: pci.Function) -> Maybe[waits.Waiting]:
+        """Where a driver's probe waits in the thread of the port above; None = nowhere."""
+        port = self.by_address.get(function.above[-1]) if function.above else None
+        if port is None:
+            return None
+        return waits.in_threads(self.host, port.path, self.hotplug_threads, waits.PROBES)
+
+    def remove_waits(self, function: pci.Function, profile: Profile) -> Maybe[waits.Waiting]:
+        """Where a driver's remove waits: in a write of ours, the slot's thread or anybody's write; None = nowhere."""
+        names = {function.address, *function.above}
+        found: Maybe[waits.Waiting] = waits.in_writes(self.host, records.writes(self.host), names, waits.REMOVES)
+        slot = self.slot_of(function)
+        port = self.by_address.get(slot.port) if slot is not None and isinstance(slot.port, str) else None
+        if found is None and port is not None:
+            found = waits.in_threads(self.host, port.path, self.hotplug_threads, waits.REMOVES)
+        if found is None and self.host.text(f"{function.path}/enable") not in (None, "0"):
+            # No driver, and still enabled (drivers/pci/pci-sysfs.c): one that let go would have switched it off.
+            found = waits.in_processes(self.host, waits.controls(names, profile), waits.REMOVES)
+        if not isinstance(found, waits.Waiting) or not self.patience:
+            return found
+        if found.who not in self._stayed:       # the functions of a card wait for one and the same
+            again = waits.still(self.host, found, waits.REMOVES, self.patience)
+            self._stayed[found.who] = isinstance(again, waits.Waiting)
+        return found if self._stayed[found.who] else None
+
+    def left_behind(self, profile: Profile) -> tuple[OpenFile, ...]:
+        """Who still has a node open whose device is no more, a node as cards of this profile have them."""
+        patterns = runtime.node_patterns(profile)
+        if patterns not in self._left_behind:
+            found = self.host.holders(Sought(gone=patterns)) if patterns else None
+            self._left_behind[patterns] = found.files if isinstance(found, Seen) else ()
+        return self._left_behind[patterns]
 
     def place(self, function: pci.Function) -> str:
         """The PCI path of the place a function sits in: its slot's, else that of the port above, else its own."""

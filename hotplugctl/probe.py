@@ -9,17 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from . import config, records, rooms
+from . import comings, config, records, rooms
 from .drain.record import FOLDER
 from .errors import Exit, HotplugError
-from .lifecycle import Facts, HealthRecord, enumerated_at, kernel_says, lost_bar_sizes, port_says, stand
+from .lifecycle import Facts, HealthRecord, kernel_says, lost_bar_sizes, port_says, stand
 from .look import UNPROFILED, Look, profile_for
 from .model import (
     NOT_ASKED,
     Bar,
     Capability,
     Device,
-    Driver,
     Gap,
     Kind,
     Machine,
@@ -69,7 +68,7 @@ def machine(
         host=seen.host.name, kernel=kernel.release(seen.host), devices=tuple(found),
         slots=tuple(_with_room(seen, slot) for slot in seen.slots) if rooms or close else seen.slots,
         ports=seen.ports, modules=kernel.modules(seen.host) if close else NOT_ASKED,
-        taken_at=iso_time(seen.host.now()), uptime=kernel.uptime(seen.host) if close else NOT_ASKED,
+        taken_at=iso_time(seen.host.now()), uptime=seen.uptime if close else NOT_ASKED,
         gaps=tuple(gaps),
     )
 
@@ -194,15 +193,16 @@ def _closer(
     """What only `probe` shows of a device."""
     upstream = tuple(p for address in function.above if (p := seen.port(address)) is not None)
     card = holders.go_together(seen.host, function, seen.functions)
+    passing, read_in = comings.facts(seen, function, profile, device, raw)
     return _as_probed(
         device,
         upstream=upstream,
         capabilities=_capabilities(raw),
         iommu_peers=kernel.iommu_peers(seen.host, function, device.iommu_group),
         holders=holders.of_card(seen.host, card, device.nodes, profile.drivers),
-        runtime={**runtime.versions(seen.host, profile), **_health(health), **_starting(seen, function, device)},
+        runtime={**runtime.versions(seen.host, profile), **_health(health), **passing},
         room=rooms.room(seen, port) if port is not None else None,
-        sources=_sources(function, device),
+        sources={**_sources(function, device), **read_in},
     )
 
 
@@ -211,23 +211,6 @@ def _health(record: Maybe[HealthRecord]) -> dict[str, Any]:
     if not isinstance(record, HealthRecord) or not record.current:
         return {}
     return {"health_check": "passed" if record.passed else "failed", "health_said": record.said}
-
-
-def _starting(seen: Look, function: pci.Function, device: Device) -> dict[str, Any]:
-    """Where the driver's probe waits and for how many seconds, as facts for rules; nothing when it has returned.
-
-    A driver is bound, for sysfs, from before its probe is called: only the thread's stack tells that it still runs.
-    """
-    if not isinstance(device.driver, Driver) or device.state in (State.READY, State.FAILED) or not function.above:
-        return {}
-    port = seen.by_address.get(function.above[-1])
-    where = kernel.probe_waits_in(seen.host, port.path) if port is not None else None
-    now = kernel.uptime(seen.host)
-    lines = seen.kernel_log if isinstance(seen.kernel_log, tuple) else ()
-    since = enumerated_at(lines, function.address)
-    if not isinstance(where, str) or not isinstance(now, float) or since is None:
-        return {}
-    return {"probe_waits_in": where, "probe_s": int(now - since)}
 
 
 def _capabilities(raw: Maybe[bytes]) -> Maybe[tuple[Capability, ...]]:
@@ -250,6 +233,7 @@ def _sources(function: pci.Function, device: Device) -> dict[str, str]:
         "driver": f"{here}/driver", "link": f"{here}/current_link_width", "bars": f"{here}/resource",
         "numa_node": f"{here}/numa_node", "iommu_group": f"{here}/iommu_group", "power": f"{here}/power_state",
         "errors": f"{here}/aer_dev_fatal", "serial": f"{here}/config", "capabilities": f"{here}/config",
+        "holders": "/proc/PID/fd", "runtime.stale_handles": "/proc/PID/fd",
     }
     if isinstance(device.slot, str):
         found["slot"] = f"{slots.SLOTS}/{device.slot}/address"

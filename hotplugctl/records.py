@@ -24,6 +24,7 @@ from .host import Host, files
 from .host.child import Child, alive
 from .lifecycle import HealthRecord
 from .model import Device, Driver, Kind, Maybe, Unknown
+from .readers.waits import Write
 
 RUN = "/run/hotplugctl"
 
@@ -151,6 +152,22 @@ def unfinished_write(host: Host, name: str) -> tuple[str, Child] | None:
         return target, child
     ended_write(name)
     return None
+
+
+def writes(host: Host) -> tuple[Write, ...]:
+    """The writes that were begun and of which no end is recorded; their children may have ended all the same."""
+    names = host.names(f"{RUN}/writes")
+    found = []
+    for name in names if isinstance(names, tuple) else ():
+        record = _read(host, f"{RUN}/writes/{name}") if name.endswith(".json") else None
+        if not isinstance(record, dict):
+            continue
+        try:
+            target, text = str(record["target"]), str(record["text"])
+            found.append(Write(target, text, int(record["pid"]), int(record["start_time"])))
+        except (KeyError, TypeError, ValueError):
+            continue
+    return tuple(found)
 
 
 def ended_write(name: str) -> None:

@@ -39,7 +39,7 @@ def captured(*files: OpenFile, cgroups: dict[int, str | None], pods: tuple[str, 
         "data": {path: {"absent": True} if text is None else {} for path, text in texts.items()},
         "names": {"/var/log/pods": list(pods) if pods else {"absent": True}, **missing},
         "holders": {
-            json.dumps(astuple(Sought(((NODE.path, 236, 0),)))): {"files": [astuple(f) for f in files], "unseen": told}
+            Sought(((NODE.path, 236, 0),)).key: {"files": [astuple(f) for f in files], "unseen": told}
         },
     }
     manifest = {"schema": "hotplugctl.bundle/1", "host": "n", "redacted": False, "taken_at": 0, "answers": answers}
@@ -109,7 +109,7 @@ def test_a_partial_answer_does_not_pass_as_whole() -> None:
 
 def test_nodes_that_are_not_known_leave_the_answer_open() -> None:
     host = captured(cgroups={})
-    host._answers["holders"][json.dumps(astuple(Sought()))] = {"files": [], "unseen": None}
+    host._answers["holders"][Sought().key] = {"files": [], "unseen": None}
     assert isinstance(of_card(host, (), DENIED), Unknown)
 
 

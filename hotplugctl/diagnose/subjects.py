@@ -242,7 +242,7 @@ def _owners(lines: Sequence[LogLine], tree: Tree) -> list[tuple[str, ...]]:
             owners.append(())
         elif address not in tree.bridges:
             owners.append((address, *(a for a in line.also if a in endpoints and a != address)))
-        elif _ABOUT_ITSELF.search(line.text) or not (line.also or _SPEAKS_FOR_CARD.match(line.text)):
+        elif _ABOUT_ITSELF.search(line.text) or not (line.also or _speaks_for_card(line)):
             owners.append((address,))
         else:
             cards = tuple(a for a in line.also if a in endpoints)
@@ -252,6 +252,12 @@ def _owners(lines: Sequence[LogLine], tree: Tree) -> list[tuple[str, ...]]:
                 cards = last_named.get(address, ())
             owners.append(cards or tuple(below.get(address, ())) or (address,))
     return owners
+
+
+def _speaks_for_card(line: LogLine) -> bool:
+    """Does a line of a port mean the card below it? So does one that is the port's by its hot-plug thread alone."""
+    of_thread = line.slot is None and line.address is not None and line.address[5:] not in line.text
+    return of_thread or _SPEAKS_FOR_CARD.match(line.text) is not None
 
 
 def _adopter(places: Mapping[str, Place], active: set[str]) -> Callable[[LogLine], tuple[str, ...]]:

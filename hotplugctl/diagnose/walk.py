@@ -170,7 +170,9 @@ def _driver(subject: Subject, device: Device) -> Answer:
         return Trit.UNKNOWN, driver.why
     name = driver.name if isinstance(driver, Driver) else None
     if not isinstance(name, str):
-        return Trit.NO, "no driver is bound"
+        waits = look_up(subject, "runtime.remove_waits_in")
+        return Trit.NO, f"its remove has not returned, it waits in {waits}" if isinstance(waits, str) \
+            else "no driver is bound"
     profile = subject.profile
     if profile is None or profile.any_driver or name in profile.drivers:
         return Trit.YES, f"{name} is bound"

@@ -6,7 +6,8 @@ This package is the only place that opens files of the machine looked at or runs
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import astuple, dataclass
 from typing import Protocol
 
 from ..model import Maybe, Unknown
@@ -41,12 +42,23 @@ class Sought:
     sysfs directories of its functions. `sole` is the driver that these functions alone have: what can be traced to a
     driver only is then theirs. `told` are processes (pid, via, path) that another source names; the Host says who
     they are.
+
+    The last two ask for something else, by patterns (fnmatch): `gone` for nodes whose devices are no more, and which a
+    process still has open; `controls` for files of sysfs that it has open.
     """
 
     nodes: tuple[tuple[str, int | None, int | None], ...] = ()
     functions: tuple[tuple[str, str], ...] = ()
     sole: str | None = None
     told: tuple[tuple[int, str, str], ...] = ()
+    gone: tuple[str, ...] = ()
+    controls: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """The question as a bundle files its answer; what is not asked leaves no trace in it."""
+        asked = astuple(self)
+        return json.dumps(asked if self.gone or self.controls else asked[:-2])
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ import stat
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
+from fnmatch import fnmatchcase
+from functools import cache, partial
 
 from . import Sought
 
@@ -21,6 +22,7 @@ RAW = re.compile(r"resource\d+(?:_wc)?|config|rom")         # drivers/pci/pci-sy
 VFIO_DEVICE = "anon_inode:[vfio-device]"
 DMA_BUF = "/dmabuf:"            # drivers/dma-buf/dma-buf.c, dmabuffs_dname
 DELETED = " (deleted)"
+DEVICES = "/sys/dev/char"       # every character device that the kernel has a device for, by its number
 KIND = 0o170000                 # S_IFMT; asked of every descriptor, so no call for it
 NEVER = {stat.S_IFSOCK, stat.S_IFIFO, stat.S_IFDIR}     # most descriptors of a machine, and no way to have a card
 
@@ -39,7 +41,8 @@ UNTOLD: Hit = ("unseen", VFIO_DEVICE)
 class Wanted:
     """What is sought, as numbers to compare with.
 
-    `mapped` remembers mapped files that were looked at, `devices` which file systems hold exported memory.
+    `mapped` remembers mapped files that were looked at, `devices` which file systems hold exported memory, `alive`
+    which numbers the kernel has a device for.
     """
 
     numbers: Mapping[Numbers, str] = field(default_factory=dict)
@@ -49,10 +52,14 @@ class Wanted:
     passed_through: bool = False
     mapped: dict[tuple[bytes, bytes], Hit | None] = field(default_factory=dict)
     devices: dict[int, bool] = field(default_factory=dict)
+    gone: tuple[str, ...] = ()
+    controls: tuple[str, ...] = ()
+    known: str = DEVICES
+    alive: dict[int, bool] = field(default_factory=dict)
 
 
-def wanted(sought: Sought) -> Wanted:
-    """The numbers of what is sought, as they are now."""
+def wanted(sought: Sought, known: str = DEVICES) -> Wanted:
+    """The numbers of what is sought, as they are now. `known` has an entry for each device that the kernel has."""
     numbers: dict[Numbers, str] = {}
     for path, major, minor in sought.nodes:
         if major is not None and minor is not None:
@@ -72,7 +79,8 @@ def wanted(sought: Sought) -> Wanted:
             continue
     return Wanted(
         numbers, files, frozenset(address for address, _ in sought.functions), sought.sole,
-        any(path.startswith("/dev/vfio/") for path, _, _ in sought.nodes),
+        any(path.startswith("/dev/vfio/") for path, _, _ in sought.nodes), gone=sought.gone,
+        controls=sought.controls, known=known,
     )
 
 
@@ -118,15 +126,49 @@ def descriptors(base: str, want: Wanted) -> tuple[list[Hit], int]:
             if kind in (stat.S_IFCHR, stat.S_IFBLK):
                 if (kind, number) in want.numbers:
                     found.append(("fd", want.numbers[kind, number]))
+                elif kind == stat.S_IFCHR and want.gone and not _alive(number, want):
+                    found += left_behind(_link(folder, name), number, want)
                 elif kind == stat.S_IFCHR and os.major(number) in DRM_MAJORS:
                     found += drm_client(_link(folder, name), _info(base, name), want)
             elif kind == stat.S_IFREG and inode in want.files:
                 found += raw_file("fd", _link(folder, name), inode, want)
+            elif kind == stat.S_IFREG and want.controls and device == _sysfs():
+                found += [("control", path) for path in (_link(folder, name),) if _matches(path, want.controls)]
             elif kind in (0, stat.S_IFREG) and _may_be_anonymous(folder, name, kind, device, want):
                 found += anonymous(_link(folder, name), partial(_info, base, name), want)
     finally:
         os.close(folder)
     return found, len(names)
+
+
+def _alive(number: int, want: Wanted) -> bool:
+    if number not in want.alive:
+        want.alive[number] = os.path.exists(f"{want.known}/{os.major(number)}:{os.minor(number)}")
+    return want.alive[number]
+
+
+def left_behind(path: str, number: int, want: Wanted) -> list[Hit]:
+    """A node of a device that is no more.
+
+    Not every driver makes a device for its nodes (NVIDIA's does not), so that its absence alone proves nothing: the
+    node must be deleted too, or be one of DRM, which always makes one.
+    """
+    node = path.removesuffix(DELETED)
+    over = node != path or os.major(number) in DRM_MAJORS
+    return [("gone", node)] if over and _matches(node, want.gone) else []
+
+
+def _matches(path: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(path, pattern) for pattern in patterns)
+
+
+@cache
+def _sysfs() -> int | None:
+    """The device number of sysfs; the same in every mount of it within one network namespace."""
+    try:
+        return os.stat("/sys").st_dev
+    except OSError:
+        return None
 
 
 def _may_be_anonymous(folder: int, name: str, kind: int, device: int, want: Wanted) -> bool:

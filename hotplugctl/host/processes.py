@@ -7,17 +7,19 @@ from collections.abc import Sequence
 
 from ..model import Kind, Unknown
 from . import OpenFile, Seen, Sought, aside, procfs, threads
-from .descriptors import UNTOLD, Hit, Wanted, held, wanted
+from .descriptors import DEVICES, UNTOLD, Hit, Wanted, held, wanted
 
 PATIENCE = 3.0                      # seconds for one process; one with 1,000 descriptors takes a few milliseconds
 INITIAL_PID_NAMESPACE = "pid:[4026531836]"      # include/linux/proc_ns.h, PROC_PID_INIT_INO
 
 
-def holders(sought: Sought, proc: str = procfs.PROC, patience: float = PATIENCE) -> Seen | Unknown:
+def holders(
+    sought: Sought, proc: str = procfs.PROC, patience: float = PATIENCE, known: str = DEVICES
+) -> Seen | Unknown:
     """Every process that has what is sought. Unknown when nobody was found and some could not be looked into."""
-    want = wanted(sought)
+    want = wanted(sought, known)
     told = {pid: [(via, path)] for pid, via, path in sought.told}
-    if not (want.numbers or want.files or want.addresses or told):
+    if not (want.numbers or want.files or want.addresses or want.gone or want.controls or told):
         return Seen()
     pids = [int(name) for name in os.listdir(proc) if name.isdecimal() and int(name) != os.getpid()]
     found: dict[int, list[Hit]] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-from dataclasses import astuple
 from typing import Any
 
 from ..errors import Exit, HotplugError
@@ -191,7 +190,7 @@ class Bundle(Tree):
 
     def holders(self, sought: Sought) -> Maybe[Seen]:
         """As in Host."""
-        known = self._answers["holders"].get(json.dumps(astuple(sought)))
+        known = self._answers["holders"].get(sought.key)
         if not isinstance(known, dict) or "files" not in known:
             return _stored(known, "who holds the card")
         try:

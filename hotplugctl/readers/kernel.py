@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import posixpath
-import re
-from collections.abc import Iterator
 
 from ..host import Host
 from ..model import Driver, Kind, Maybe, Unknown
 from .pci import Function
-
-_FRAME = re.compile(r"^\[<[0-9a-f]+>\] (?P<function>[\w.]+)\+0x", re.MULTILINE)
 
 
 def driver(host: Host, function: Function) -> Maybe[Driver]:
@@ -50,37 +46,6 @@ def iommu_peers(host: Host, function: Function, group: Maybe[int]) -> Maybe[tupl
         return group
     members = host.names(f"/sys/kernel/iommu_groups/{group}/devices")
     return tuple(m for m in members if m != function.address) if isinstance(members, tuple) else members
-
-
-def probe_waits_in(host: Host, port: str) -> Maybe[str]:
-    """The kernel function in which a driver's probe waits, in this port's hot-plug thread; None = no probe runs there.
-
-    `port` is the port's directory in sysfs. Its pciehp thread is named after its interrupt (drivers/pci/hotplug/
-    pciehp_hpc.c, pcie_init: "irq/N-pciehp") and enumerates, then probes, in one go; local_pci_probe
-    (drivers/pci/pci-driver.c) in its stack means that a driver's probe has not returned. Stacks need root.
-    """
-    interrupts = host.names(f"{port}/msi_irqs")
-    if not isinstance(interrupts, tuple):
-        return interrupts
-    for thread in _named(host, {f"irq/{n}-pciehp"[:15] for n in interrupts}):
-        stack = host.text(f"{thread}/stack")
-        if not isinstance(stack, str):
-            return stack
-        frames = _FRAME.findall(stack)
-        if "local_pci_probe" in frames:
-            return str(frames[0])
-    return None
-
-
-def _named(host: Host, names: set[str]) -> Iterator[str]:
-    """Directories in /proc of the kernel threads with one of these names (at most 15 characters, TASK_COMM_LEN).
-
-    Process 2, kthreadd, is the parent of all of them: names of other processes are not looked at, nor captured.
-    """
-    threads = host.text("/proc/2/task/2/children")
-    for thread in threads.split() if isinstance(threads, str) else ():
-        if host.text(f"/proc/{thread}/comm") in names:
-            yield f"/proc/{thread}"
 
 
 def uptime(host: Host) -> Maybe[float]:

@@ -101,6 +101,12 @@ def nodes(host: Host, device_path: str, profile: Profile, index: tuple[str, ...]
     return tuple(found[path] for path in sorted(found))
 
 
+def node_patterns(profile: Profile) -> tuple[str, ...]:
+    """What the nodes of single cards are called (fnmatch); nodes that all cards share are left out."""
+    of_classes = [f"{FOLDERS[c]}/*" if c in FOLDERS else f"/dev/{c}[0-9]*" for c in profile.classes]
+    return (*of_classes, *(node.replace("{index}", "[0-9]*") for node in profile.nodes if "{index}" in node))
+
+
 def uuid(host: Host, device_path: str, profile: Profile) -> Maybe[str]:
     """The card's own UUID, where its driver tells one; None also while an NVIDIA GPU was not initialised yet."""
     if profile.id in UUID_ATTRIBUTES:

@@ -11,6 +11,7 @@ from ..diagnose.instances import settle
 from ..model import (
     Bar,
     Driver,
+    Holder,
     Link,
     Machine,
     Match,
@@ -31,7 +32,7 @@ from .hearing import hear
 from .judge import Subject, judge
 
 _PARTS: Mapping[str, Any] = {"driver": Driver, "link": Link, "power": Power}
-_LISTS: Mapping[str, Any] = {"bars": Bar, "nodes": Node}
+_LISTS: Mapping[str, Any] = {"bars": Bar, "nodes": Node, "holders": Holder}
 _PORT_PARTS: Mapping[str, Any] = {"slot": SlotControl, "dpc": Dpc, "power": Power}
 _FACTS = frozenset(field.name for field in fields(Probed)) - {"profile", "slot"}
 

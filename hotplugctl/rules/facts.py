@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .judge import Subject
 
 
+_MOST_NAMED = 4
 NO_MODULES = Unknown("the modules were not captured", Kind.NOT_CAPTURED)
 NO_DEVICE = Unknown("no facts of the device were captured", Kind.NOT_CAPTURED)
 NO_LIST = Unknown("no vendor tool's list was captured", Kind.NOT_CAPTURED)
@@ -63,6 +64,18 @@ def _held_open(subject: Subject) -> Maybe[int]:
     return len({holder.pid for holder in holders if holder.pid}) if isinstance(holders, tuple) else None
 
 
+def _holding(subject: Subject) -> Maybe[str]:
+    """Which processes have the card, by name; what could not be looked into adds nobody."""
+    holders = subject.device.holders if isinstance(subject.device, Probed) else None
+    if not isinstance(holders, tuple):
+        return holders
+    named = {holder.pid: f"pid {holder.pid} ({holder.command}) has {holder.node}" for holder in holders if holder.pid}
+    if not named:
+        return unseen(holders)
+    said = list(named.values())
+    return "; ".join(said if len(said) <= _MOST_NAMED else [*said[:_MOST_NAMED], f"and {len(said) - _MOST_NAMED} more"])
+
+
 def _expects_nodes(subject: Subject) -> Maybe[bool]:
     profile = subject.profile
     return bool(profile.nodes or profile.classes) if profile is not None else None
@@ -96,6 +109,7 @@ DERIVED: Mapping[str, tuple[type, Callable[[Subject], Any]]] = {
     "bars.unassigned": (int, _unassigned),
     "bars.assigned": (int, _assigned),
     "holders.count": (int, _held_open),
+    "holders.processes": (str, _holding),
     "nodes.count": (int, _nodes),
     "nodes.missing": (bool, _nodes_missing),
     "nodes.closed": (bool, _nodes_closed),
