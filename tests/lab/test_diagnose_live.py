@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from .conftest import booted
+from .draining import hold, node
 from .guest import Guest
 
 pytestmark = pytest.mark.lab
@@ -27,8 +31,35 @@ def diagnosed(guest: Guest, *words: str, code: int = 1) -> dict[str, Any]:
 def essence(data: dict[str, Any]) -> tuple[Any, ...]:
     """What a person takes away from a diagnosis."""
     root = data["root_cause"] or {}
+    devices = [(each["address"], each["slot"], each["verdict"], (each["root_cause"] or {}).get("id"))
+               for each in data["devices"]]
     return (data["verdict"], root.get("id"), root.get("address"), root.get("slot"), root.get("evidence"),
-            [finding["id"] for finding in data["findings"]])
+            [finding["id"] for finding in data["findings"]], devices,
+            [(layer["layer"], layer["state"]) for layer in data["layers"]], data["checks"])
+
+
+def checked(data: dict[str, Any]) -> dict[str, str]:
+    """The stations of the walk."""
+    return {check["name"]: check["state"] for check in data["checks"]}
+
+
+def at_fault(data: dict[str, Any]) -> list[str]:
+    """The layers with a fault."""
+    return [layer["layer"] for layer in data["layers"] if layer["state"] == "fault"]
+
+
+def in_service(guest: Guest, slot: int) -> str:
+    """A card in the slot, with its driver and node; its address."""
+    address = guest.plug(slot, "edu")
+    guest.wait(lambda: guest.find(f"/sys/bus/pci/devices/{address}/accel/accel*"), 20, f"slot {slot} has its node")
+    guest.run("udevadm settle")
+    return address
+
+
+def neighbour_is_well(data: dict[str, Any], address: str) -> None:
+    """The other card's row says healthy."""
+    verdicts = {each["address"]: each["verdict"] for each in data["devices"]}
+    assert verdicts[address] == "healthy", data["devices"]
 
 
 def test_a_bar_that_does_not_fit_is_no_space_in_the_window(guest: Guest) -> None:
@@ -55,6 +86,8 @@ def test_missing_firmware_is_named_and_the_failed_probe_follows_from_it(guest: G
 @pytest.mark.parametrize(("fault", "cause", "says"), [
     ("probe_timeout", "device_boot_timeout", "failed with error -110"),
     ("probe_eio", "driver_init_failed", "failed with error -5"),
+    ("probe_einval", "driver_init_failed", "failed with error -22"),
+    ("unsupported", "driver_init_failed", "error -ENODEV: hardware revision"),
 ])
 def test_a_failing_probe_is_named_by_what_the_driver_answered(guest: Guest, fault: str, cause: str, says: str) -> None:
     guest.set_driver(fault=fault)
@@ -102,3 +135,152 @@ def test_a_card_pulled_while_its_driver_ran_is_a_surprise_removal(guest: Guest) 
     root = diagnosed(guest)["root_cause"]
     assert root["id"] == "surprise_removal"
     assert root["address"] in (address, guest.port_address(1))
+
+
+def test_a_bridge_without_a_bus_number_is_told_at_its_own_address(guest: Guest) -> None:
+    well = in_service(guest, 1)
+    address = guest.plug(4, "x3130-upstream")
+    guest.wait_for_log("No bus number available")
+    data = diagnosed(guest)
+    root = data["root_cause"]
+    assert (root["id"], root["address"], root["slot"]) == ("bus_numbers_exhausted", address, "4")
+    assert at_fault(data) == ["hardware"]
+    neighbour_is_well(data, well)
+
+
+def test_a_card_with_another_driver_says_which(guest: Guest) -> None:
+    well = in_service(guest, 1)
+    address = in_service(guest, 2)
+    guest.run("modprobe pci-stub")
+    guest.bind(address, "pci-stub")
+    data = diagnosed(guest)
+    root = data["root_cause"]
+    assert (root["id"], root["address"], root["layer"]) == ("wrong_driver_bound", address, "driver")
+    assert "pci-stub" in root["title"]
+    assert (checked(data)["bars"], checked(data)["driver"]) == ("ok", "fault")
+    assert at_fault(data) == ["driver"]
+    neighbour_is_well(data, well)
+
+
+def test_a_fatal_error_that_the_driver_gives_up_on_is_unrecovered(guest: Guest) -> None:
+    well = in_service(guest, 1)
+    address = guest.plug(3, "e1000e", mac="52:54:00:12:34:57")
+    guest.bind(address, "labaccel")
+    guest.set_driver(fault="aer_disconnect")
+    guest.aer(address, "fatal")
+    guest.wait_for_log("device recovery failed")
+    data = diagnosed(guest)
+    root = data["root_cause"]
+    assert (root["id"], root["address"], root["slot"]) == ("aer_uncorrectable_unrecovered", address, "3")
+    assert any("device recovery failed" in line["text"] for line in root["evidence"])
+    assert at_fault(data) == ["hardware"]
+    neighbour_is_well(data, well)
+
+
+def test_a_remove_that_hangs_is_told_by_its_stack_and_then_by_the_kernel(guest: Guest) -> None:
+    well = in_service(guest, 1)
+    address = in_service(guest, 3)
+    guest.set_driver(fault="hang_remove")
+    guest.start("echo 0 > /sys/bus/pci/slots/3/power")
+    guest.wait_for_log("waiting for the device to finish its work")
+    data = diagnosed(guest)
+    root = data["root_cause"]
+    assert (root["id"], root["address"], root["slot"]) == ("driver_hung_on_removal", address, "3")
+    evidence = {line["text"]: line["source"] for line in root["evidence"]}
+    assert evidence["runtime.remove_waits_in: labaccel_wait_for_device"].endswith("/stack")
+    assert any("-pciehp)" in text for text in evidence)
+    assert [found["id"] for found in data["findings"] if found["follows_from"] is None] == ["driver_hung_on_removal"]
+    assert "labaccel_wait_for_device" in {c["name"]: c["because"] for c in data["checks"]}["driver"]
+    assert at_fault(data) == ["driver"]
+    neighbour_is_well(data, well)
+    before = guest.read("/proc/sys/kernel/hung_task_timeout_secs").strip()
+    guest.write("/proc/sys/kernel/hung_task_timeout_secs", "1")
+    try:
+        guest.wait_for_log("-pciehp:", 60)
+    finally:
+        guest.write("/proc/sys/kernel/hung_task_timeout_secs", before)
+    data = diagnosed(guest)
+    root = data["root_cause"]
+    assert (root["id"], root["address"], root["confidence"]) == ("driver_hung_on_removal", address, "certain")
+    assert any("blocked for more than" in line["text"] for line in root["evidence"])
+    neighbour_is_well(data, well)
+
+
+def test_a_drain_whose_unbind_hangs_leaves_a_write_that_tells_where(guest: Guest) -> None:
+    address = in_service(guest, 2)
+    guest.set_driver(fault="hang_remove")
+    script = Path(__file__).with_name("hung_write.py")
+    guest.run(f"{sys.executable} {script} {address} 1", check=False)
+    root = diagnosed(guest)["root_cause"]
+    assert (root["id"], root["address"]) == ("driver_hung_on_removal", address)
+    assert any("python" in line["text"] and "pid " in line["text"] for line in root["evidence"])
+
+
+def test_a_remove_that_waits_for_users_names_them(guest: Guest) -> None:
+    well = in_service(guest, 1)
+    address = in_service(guest, 3)
+    holder = hold(guest, node(guest, address))
+    guest.set_driver(fault="busy_remove")
+    guest.start("echo 0 > /sys/bus/pci/slots/3/power")
+    guest.wait_for_log("still open")
+    data = diagnosed(guest)
+    root = data["root_cause"]
+    assert (root["id"], root["address"], root["repair"]) == ("device_in_use", address, "release")
+    assert any(f"pid {holder.pid} (sleep)" in line["text"] for line in root["evidence"])
+    assert at_fault(data) == ["driver"]
+    neighbour_is_well(data, well)
+
+
+def test_a_process_with_the_node_of_the_card_before_has_a_stale_handle(guest: Guest) -> None:
+    well = in_service(guest, 1)
+    address = in_service(guest, 3)
+    holder = hold(guest, node(guest, address))
+    guest.run("echo 0 > /sys/bus/pci/slots/3/power")
+    guest.wait(lambda: 3 not in guest.cards(), 20, "the card is out")
+    assert in_service(guest, 3) == address
+    guest.start("touch /tmp/held; exec 7</tmp/held; rm /tmp/held; exec sleep 600")
+    data = diagnosed(guest)
+    root = data["root_cause"]
+    assert (root["id"], root["address"], root["layer"]) == ("stale_device_handle", address, "application")
+    assert [found["id"] for found in data["findings"]] == ["stale_device_handle"]
+    assert f"pid {holder.pid} (sleep) has /dev/accel/accel1 open" in root["title"]
+    assert at_fault(data) == ["application"]
+    assert checked(data)["runtime"] == "ok", "the new card itself is well"
+    neighbour_is_well(data, well)
+
+
+def test_cards_that_come_after_ghosts_are_hidden_by_them_be_they_others_or_equal(guest: Guest) -> None:
+    well = in_service(guest, 1)
+    ghosts = {slot: in_service(guest, slot) for slot in (2, 4)}
+    for slot in ghosts:
+        guest.ghost(slot)
+        guest.wait_for_log(f"Slot({slot}): Already disabled")
+    root = diagnosed(guest, "slot:2")["root_cause"]
+    assert (root["id"], root["address"]) == ("ghost_device", ghosts[2])
+    guest.run("dmesg -C")
+    for slot, card in ((2, "e1000e"), (4, "edu")):
+        guest.plug(slot, card, wait=False)
+        guest.wait_for_log(f"Slot({slot}): Link Up")
+    data = diagnosed(guest)
+    root = data["root_cause"]
+    assert (root["id"], root["address"], root["slot"]) == ("ghost_device", ghosts[2], "2")
+    standing = [(found["id"], found["address"]) for found in data["findings"] if found["follows_from"] is None]
+    assert standing == [("ghost_device", address) for address in ghosts.values()]
+    assert at_fault(data) == ["hardware"]
+    neighbour_is_well(data, well)
+    guest.clean()
+    for slot in ghosts:     # a new life, without which the next test finds these slots pulled
+        in_service(guest, slot)
+
+
+def test_an_oops_in_a_slot_s_thread_is_that_slot_s_and_no_other_card_s() -> None:
+    with booted(Guest(shpchp=True)) as guest:
+        well = in_service(guest, 1)
+        guest.plug(4, "pcie-pci-bridge", wait=False)
+        guest.wait_for_log("exiting task", 30)
+        data = diagnosed(guest)
+        root = data["root_cause"]
+        assert (root["id"], root["slot"]) == ("hotplug_thread_dead", "4")
+        assert root["address"] in (guest.port_address(4), guest.address(4))
+        assert at_fault(data) == ["hardware", "driver"], "it also has no bus number, which the crash came with"
+        neighbour_is_well(data, well)
