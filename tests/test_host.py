@@ -303,3 +303,15 @@ def test_a_hex_dump_is_a_machine_of_which_only_config_space_is_known(machine: Ma
     assert isinstance(card.driver, Unknown)
     assert card.driver.kind is Kind.NOT_CAPTURED
     assert found["0000:02:00.0"].state.value == "failed"
+
+
+def test_a_bundle_holds_the_log_that_was_judged_and_not_what_came_meanwhile(
+    machine: MachineTree, tmp_path: Path
+) -> None:
+    machine.kmsg("one")
+    recorder = Recorder(machine.host, "test")
+    judged = recorder.log("kernel")
+    machine.kmsg("one", "two")
+    capture.superset(recorder)
+    recorder.save(str(tmp_path / "bundle"), {})
+    assert open_host(str(tmp_path / "bundle")).log("kernel") == judged
