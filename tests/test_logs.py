@@ -151,6 +151,14 @@ def test_any_bytes_can_be_read(content: bytes) -> None:
         assert isinstance(line.text, str)
 
 
+def test_messages_that_a_console_put_behind_each_other_are_told_apart() -> None:
+    glued = "[    5.110220] Bluetooth: hci0: no file    [  700.110220] pcieport 0000:16:02.0: pciehp: Slot(8): Link Up"
+    first, second = read_log(glued, "log")
+    assert (first.text, first.monotonic, first.address) == ("Bluetooth: hci0: no file", 5.11022, None)
+    assert (second.monotonic, second.address, second.slot) == (700.11022, "0000:16:02.0", "8")
+    assert (first.line, second.line) == (1, 1)
+
+
 def test_a_torn_last_line_is_kept() -> None:
     assert [line.text for line in read_log("[ 1.0] whole\n[ 2.0] to", "log")] == ["whole", "to"]
     assert [line.text for line in read_log("[ 1.0] whole\n[ 2.", "log")] == ["whole", "[ 2."]

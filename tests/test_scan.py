@@ -61,9 +61,9 @@ def files_of(case: Path) -> list[Path]:
 
 
 def among_others(text: str, seed: str) -> str:
-    """The text with lines of daemons in it, one at least, between messages as journald would put them."""
+    """The text after a hundred lines of daemons, and with more of them in it, as journald would put them."""
     dice = random.Random(seed)
-    lines = [dice.choice(DAEMONS)]
+    lines = dice.choices(DAEMONS, k=100)
     for line in text.splitlines():
         if not line.startswith((" ", "\t")):
             lines += dice.choices(DAEMONS, k=dice.choice((0, 0, 1, 3, 20)))
@@ -123,7 +123,9 @@ def test_the_diagnosis_is_the_same_with_the_scan_in_every_form_of_log(
     for case in CASES:
         path = tmp_path / "log"
         read = evidence([str(path) for path in files_of(case)])
-        texts = [one for line in read.logs for one in (line.text, *random.Random(line.text).choices(DAEMONS, k=3))]
+        texts = [*DAEMONS]
+        for line in read.logs:
+            texts += [line.text, *random.Random(line.text).choices(DAEMONS, k=3)]
         path.write_text("\n".join(form(number, text) for number, text in enumerate(texts, 1)), newline="")
         whole = evidence([str(path)])
         scanned = evidence([str(path)], lambda _size: sieve, small=0, limits=BARE)

@@ -29,6 +29,8 @@ _MONOTONIC = re.compile(
     r"(?:<(?P<prio>\d{1,3})>)?(?:(?P<facility>[a-z]+\d?) *:(?P<level>[a-z]+) *: )?"
     r"\[ *(?P<monotonic>\d{1,15}\.\d{1,12})\](?: ?\[ *[TC]\d+\])? ?(?:(?P<host>[\w.-]+) kernel: )?(?P<text>.*)"
 )
+# A console that lost its line ends has one message behind the other: the stamps tell them apart.
+_STAMP = re.compile(r"\[ *(\d{1,15}\.\d{6})\] ")
 _CTIME = re.compile(
     r"(?:(?P<facility>[a-z]+\d?) *:(?P<level>[a-z]+) *: )?"
     r"\[[A-Z][a-z]{2} (?P<month>[A-Z][a-z]{2}) +(?P<day>\d\d?) (?P<clock>\d\d:\d\d:\d\d) (?P<year>\d{4})\] ?"
@@ -199,8 +201,10 @@ def _of_form(name: str, caught: Mapping[str, str | None], source: str, number: i
     if name == "kmsg":
         monotonic = int(caught["usec"] or 0) / 1e6
         text = unescape(text)
-    for part in text.split("\n"):
-        yield located(LogLine(source, number, part.rstrip("\r"), monotonic, _time(caught), priority))
+    first, *more = _STAMP.split(text) if name == "monotonic" else (text,)
+    for at, glued in ((monotonic, first), *zip(map(float, more[::2]), more[1::2], strict=True)):
+        for part in glued.rstrip(" ").split("\n"):
+            yield located(LogLine(source, number, part.rstrip("\r"), at, _time(caught), priority))
 
 
 def _time(caught: Mapping[str, str | None]) -> str | None:
