@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from . import config, select
-from .diagnose import Explanation, diagnose, explain
+from .diagnose import KERNEL_LOGS, Explanation, diagnose, explain, scene
 from .errors import Exit, HotplugError
 from .host.live import Live
-from .model import Diagnosis, LogLine, Machine, Profile, Rule, Severity, iso_time
+from .model import Diagnosis, Machine, Profile, Rule, Severity, iso_time
 from .options import Common, duration
 from .readers import archives
 from .rules import load
+from .rules.hearing import seconds
 
 if TYPE_CHECKING:
     from .look import Look
@@ -23,13 +26,27 @@ if TYPE_CHECKING:
 PATIENCE = 3.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Case:
-    """What was looked at, and what it means. `scanned` says how much of each large log was needed."""
+    """What was looked at. `scanned` says how much of each large log was needed; the others as for `diagnose`."""
 
     machine: Machine
-    diagnosis: Diagnosis
+    rules: Sequence[Rule]
+    profiles: Sequence[Profile]
+    named: tuple[str, ...]
+    live: bool
     scanned: tuple[str, ...] = ()
+
+    @cached_property
+    def diagnosis(self) -> Diagnosis:
+        """What it means."""
+        return diagnose(
+            self.machine, self.rules, load.taxonomy(), self.profiles, named=self.named, live=self.live)
+
+    def explained(self, name: str) -> Explanation:
+        """How the rule or the root cause of that name comes out here."""
+        seen = scene(self.machine, self.rules, self.profiles, named=self.named, live=self.live)
+        return explain(name, self.rules, load.taxonomy(), seen)
 
 
 def severity(text: str) -> Severity:
@@ -58,10 +75,10 @@ def from_machine(seen: Look, named: Sequence[str], filters: select.Filters, sinc
         from . import health
 
         machine = health.shaken(seen, machine, chosen.devices)
-    machine = replace(machine, logs=_recent(machine.logs, since))
+    machine = _recent(machine, since)
     rules = load.rules(config.authored("rules.d"))
     wanted = _names(chosen) if named or filters != select.Filters() else ()
-    return _diagnosed(machine, rules, seen.profiles, wanted, live=True)
+    return Case(machine, rules, seen.profiles, wanted, live=True)
 
 
 def from_files(
@@ -86,9 +103,9 @@ def from_files(
         profiles = tuple(seen.profiles)
         machine = _joined(_whole(seen, since), machine)
     select.check_filters(filters, {profile.id: profile.name for profile in profiles})
-    machine = replace(machine, logs=_recent(machine.logs, since))
+    machine = _recent(machine, since)
     wanted = _names(_chosen(machine, named, filters)) if named or filters != select.Filters() else ()
-    return replace(_diagnosed(machine, rules, profiles, wanted, live=bool(found.bundles)), scanned=found.scanned)
+    return Case(machine, rules, profiles, wanted, live=bool(found.bundles), scanned=found.scanned)
 
 
 def _file(path: str) -> str:
@@ -149,6 +166,11 @@ def _redacted(machine: Machine, hosts: Sequence[str], looks: Sequence[Look]) -> 
     )
 
 
+def is_rule(name: str) -> bool:
+    """Is it a rule's name, rather than a root cause's?"""
+    return any(rule.id == name for rule in load.rules(config.authored("rules.d")))
+
+
 def explanation(name: str) -> Explanation:
     """What a rule or a root cause means and how it is told."""
     return explain(name, load.rules(config.authored("rules.d")), load.taxonomy())
@@ -182,17 +204,21 @@ def _names(chosen: select.Chosen) -> tuple[str, ...]:
     return (*devices, *(f"slot:{name}" for name in chosen.slots), *chosen.addresses)
 
 
-def _recent(lines: tuple[LogLine, ...], since: str | None) -> tuple[LogLine, ...]:
-    """The lines of the last `since`, counted back from the newest; those without a time stay."""
+def _recent(machine: Machine, since: str | None) -> Machine:
+    """With the lines of the last `since` only, and those without a time.
+
+    A machine that was looked at knows how long it has been up; every other log is counted back from its newest line.
+    """
     if since is None:
-        return lines
-    newest = max((line.monotonic for line in lines if line.monotonic is not None), default=0.0)
-    start = newest - duration(since, "--since")
-    return tuple(line for line in lines if line.monotonic is None or line.monotonic >= start)
-
-
-def _diagnosed(
-    machine: Machine, rules: Sequence[Rule], profiles: Sequence[Profile], named: tuple[str, ...], *, live: bool
-) -> Case:
-    found = diagnose(machine, rules, load.taxonomy(), profiles, named=named, live=live)
-    return Case(machine, found)
+        return machine
+    span, at = duration(since, "--since"), [seconds(line) for line in machine.logs]
+    clocks = [(line.source, line.monotonic is None) for line in machine.logs]
+    newest: dict[tuple[str, bool], float] = {}
+    for clock, moment in zip(clocks, at, strict=True):
+        newest[clock] = max(moment if moment is not None else -math.inf, newest.get(clock, -math.inf))
+    if isinstance(machine.uptime, float):
+        newest.update({(source, False): machine.uptime for source in KERNEL_LOGS})
+    return replace(machine, logs=tuple(
+        line for line, clock, moment in zip(machine.logs, clocks, at, strict=True)
+        if moment is None or moment >= newest[clock] - span
+    ))

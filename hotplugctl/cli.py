@@ -12,6 +12,7 @@ from .errors import Exit, HotplugError
 from .options import Common, Output, duration, size, verb
 
 if TYPE_CHECKING:
+    from .diagnose import Explanation
     from .look import Look
     from .model import Machine
     from .select import Filters
@@ -249,7 +250,8 @@ def diagnose(
         help="Evidence: bundle, sosreport, dmesg or lspci text, logs, a folder (repeatable; one case).")] = None,
     since: Annotated[str | None, typer.Option(metavar="D", help="Only log lines this recent.")] = None,
     fail_on: Annotated[str, typer.Option(metavar="SEVERITY", help="Exit 1 from this severity on.")] = "warning",
-    explain: Annotated[str | None, typer.Option(metavar="RULE|CAUSE", help="What it means and how it is told.")] = None,
+    explain: Annotated[str | None, typer.Option(
+        metavar="RULE|CAUSE", help="What it means, how it is told, and how that comes out here.")] = None,
     capture: Capture = None, keep_identifiers: Keep = False,
     vendor: Vendor = None, state: StateIs = None, slot: SlotIs = None, numa: Numa = None, label: Label = None,
 ) -> Exit:
@@ -258,12 +260,13 @@ def diagnose(
     from .output import verdicts
 
     worst = case.severity(fail_on)
-    if explain is not None:
-        if common.form is Output.html:
-            raise HotplugError("--explain has no page", why="a page shows one case",
-                               hint=f"hotplugctl diagnose --explain {explain}", exit=Exit.USAGE)
-        return _explain(common, explain)
+    if explain is not None and common.form is Output.html:
+        raise HotplugError("--explain has no page", why="a page shows one case",
+                           hint=f"hotplugctl diagnose --explain {explain}", exit=Exit.USAGE)
     filters = select.Filters(vendor or (), state or (), slot or (), numa or (), label or ())
+    if explain is not None and not case.is_rule(explain) and not (
+            devices or from_ or capture or since or common.root != "/" or filters != select.Filters()):
+        return _explained(common, case.explanation(explain))       # a cause, and no evidence is named
     if from_ and (capture is not None or common.root != "/"):
         raise HotplugError("--from cannot be used with --root or --capture", why="it is the whole evidence",
                            hint="leave one of them out", exit=Exit.USAGE)
@@ -279,6 +282,8 @@ def diagnose(
                 show.hint(common, capturing.save(seen, capture))
     for said in found.scanned:
         show.detail(common, said)
+    if explain is not None:
+        return _explained(common, found.explained(explain))
     if common.form is Output.html:
         from . import retold
         from .output import html
@@ -291,11 +296,9 @@ def diagnose(
     return case.exit_code(found.diagnosis, worst)
 
 
-def _explain(common: Common, name: str) -> Exit:
-    from . import case
+def _explained(common: Common, explanation: Explanation) -> Exit:
     from .output import verdicts
 
-    explanation = case.explanation(name)
     show.loose(common, "explanation", explanation, lambda: verdicts.explained(explanation))
     return Exit.OK
 

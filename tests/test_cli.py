@@ -60,6 +60,25 @@ def root(machine: MachineTree) -> str:
     return str(machine.root)
 
 
+def test_a_rule_is_explained_on_this_machine_and_a_cause_where_evidence_is_named(root: str, tmp_path: Path) -> None:
+    log = tmp_path / "dmesg.txt"
+    log.write_text("[ 9.000000] nvidia 0000:03:00.0: probe with driver nvidia failed with error -110\n")
+    for evidence in (("--root", root), ("--from", str(log))):
+        told = hotplugctl("diagnose", *evidence, "--explain", "device_boot_timeout", "-o", "json").data
+        assert [trial["address"] for trial in told["trials"] if trial["answer"] == "yes"] == ["0000:03:00.0"]
+    assert hotplugctl("diagnose", "--explain", "device_boot_timeout", "-o", "json").data["trials"] is None
+    assert hotplugctl("diagnose", "--explain", told["rules"][0]["id"], "-o", "json").data["trials"] == []
+
+
+def test_since_counts_back_from_the_newest_line_of_each_log(tmp_path: Path) -> None:
+    for name, failed, last in (("a", "[  100.000000]", "[  900.000000]"),
+                               ("b", "Mar  2 08:00:00 n kernel:", "Mar  2 09:00:00 n kernel:")):
+        (tmp_path / name).write_text(f"{failed} nvidia 0000:03:00.0: probe with driver nvidia failed with error -110\n"
+                                     f"{last} usb 1-1: new high-speed USB device\n")
+        for since, code in (("5m", Exit.UNKNOWN), ("2h", Exit.FAULT)):
+            assert hotplugctl("diagnose", "--from", str(tmp_path / name), "--since", since).code == code, (name, since)
+
+
 def test_the_result_alone_is_on_stdout(root: str) -> None:
     result = hotplugctl("list", "--root", root, "-o", "json")
     document = json.loads(result.out)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hotplugctl import probe
-from hotplugctl.diagnose import diagnose, explain
+from hotplugctl.diagnose import Explanation, diagnose, explain, scene
 from hotplugctl.errors import Exit, HotplugError
 from hotplugctl.model import (
     Device,
@@ -883,6 +883,50 @@ def test_a_cause_and_a_rule_can_be_explained() -> None:
         explain("slot_power_fualt", RULES, TAXONOMY)
     assert caught.value.exit is Exit.USAGE
     assert "slot_power_fault" in caught.value.why
+
+
+def tried(name: str, *logs: str) -> Explanation:
+    """How a rule or a cause comes out on a log."""
+    machine = Machine(host="", logs=read_log("\n".join(logs), "dmesg.txt"))
+    return explain(name, RULES, TAXONOMY, scene(machine, RULES, PROFILES, live=False))
+
+
+PULLED = "[  100.000000] pcieport 0000:64:03.0: pciehp: Slot(3): Card not present"
+BUTTON = "[   90.000000] pcieport 0000:64:03.0: pciehp: Slot(3): Button press: will power off in 5 sec"
+
+
+def test_a_rule_is_explained_by_how_each_part_of_it_came_out_and_where_that_was_read() -> None:
+    (trial,) = tried("hw.surprise-removal", PULLED).trials or ()
+    assert (trial.rule, trial.slot, trial.answer) == ("hw.surprise-removal", "3", "yes")
+    heard, *excuses = trial.steps
+    assert heard.answer == "yes"
+    assert [(found.source, found.line) for found in heard.found] == [("dmesg.txt", 1)]
+    assert excuses
+    assert all((step.condition.word, step.answer) == ("unless", "no") for step in excuses)
+
+
+def test_a_rule_that_was_excused_is_explained_by_the_line_that_excused_it() -> None:
+    (trial,) = tried("hw.surprise-removal", BUTTON, PULLED).trials or ()
+    assert trial.answer == "no"
+    assert [found.line for found in trial.steps[0].excused] == [2]
+    assert "will power off" in trial.steps[0].because
+    excuses = [step for step in trial.steps if step.condition.word == "unless" and step.answer == "yes"]
+    assert [step.found[0].line for step in excuses] == [1]
+
+
+def test_a_cause_is_explained_by_its_rules_that_have_something_to_say() -> None:
+    found = tried("surprise_removal", PULLED)
+    assert len(found.rules) > 1
+    answers = {trial.rule: trial.answer for trial in found.trials or ()}
+    assert answers == {"hw.surprise-removal": "yes", "hw.cable-pulled-in-use": "no"}
+    assert tried("surprise_removal", "[    1.000000] nothing").trials == ()
+    assert explain("surprise_removal", RULES, TAXONOMY).trials is None
+
+
+def test_groups_within_a_condition_are_told_apart_by_their_depth() -> None:
+    (conditions,) = explain("hw.presence-flapping", RULES, TAXONOMY).conditions
+    assert [(one.depth, one.word) for one in conditions if one.text == "all of these"] == [(0, "any")] * 2
+    assert {one.depth for one in conditions if one.word == "all"} == {1}
 
 
 def test_a_long_log_is_read_in_reasonable_time() -> None:

@@ -17,24 +17,19 @@ from ..model import (
     State,
     Unknown,
 )
-from ..rules.facts import Surroundings
-from ..rules.hearing import hear, must_hear, of_machine
+from ..rules.hearing import must_hear, of_machine
 from ..rules.judge import Subject
-from . import history, instances, tree
-from .counts import surroundings_of
+from . import tree
 from .findings import HELD_EXPLAINS, Bound, Judged, is_fault, judge_place, missing_rung
 from .lacking import commands
-from .order import in_order
 from .rank import TOPMOST, Ranked, fold, root_of, worst
 from .report import collect_next, layer_states
-from .subjects import Place, gather, log_gap, subject_of
+from .scene import KERNEL_LOG, scene
+from .subjects import Place
 from .timeline import timeline
 from .topology import topology
 from .unexplained import unexplained
 from .walk import walk
-
-KERNEL_LOG = "/dev/kmsg"     # the source of lines that a probed machine's own kernel wrote (readers/logs.py)
-KERNEL_LOGS = frozenset((KERNEL_LOG, "journalctl -k"))
 
 
 @dataclass
@@ -56,18 +51,12 @@ def diagnose(
     `named`: addresses, or `slot:NAME`, to look at; empty = all. `live`: the machine was probed (live or a bundle), so
     that its facts are of one moment; else it is an archive whose lines and listings are all there is.
     """
-    lines = instances.settle(machine.logs if live else in_order(machine.logs))
-    grown = tree.grow(machine.devices, machine.ports, machine.slots, lines)
-    if live:
-        lines = history.current(lines, machine, grown, named, KERNEL_LOGS)
-        grown = tree.grow(machine.devices, machine.ports, machine.slots, lines)     # as it is without what is gone
-    heard = hear(rules, lines)
-    around = surroundings_of(machine, lines)
-    places = gather(machine, lines, heard, grown, profiles, named=named, live=live)
+    seen = scene(machine, rules, profiles, named=named, live=live)
+    lines, grown = seen.lines, seen.tree
     bound = [(rule, must_hear(rule.when), of_machine(rule.when)) for rule in rules]
     examined = [
-        _examine(place, bound, taxonomy, grown, around, machine, live=live, held=held_explains)
-        for place in places if (place.named or not place.foreign) and _wanted(place, named)
+        _examine(place, subject, bound, taxonomy, grown, live=live, held=held_explains)
+        for place, subject in seen.judged
     ]
     ranked = fold(_with_dead_bridges([one for e in examined for one in e.judged.ranked], grown))
     for e in examined:
@@ -86,7 +75,7 @@ def diagnose(
     absent = [e.place.address or "" for e in examined if live and e.place.named and _nothing_there(e.place)]
     ruled_out = tuple(out for e in examined for out in e.judged.ruled_out)
     devices = tuple(_device_verdict(e, live=live) for e in shown)
-    told = timeline(lines, heard, rules, places, [one.finding for one in findings], ruled_out,
+    told = timeline(lines, seen.heard, rules, seen.places, [one.finding for one in findings], ruled_out,
                     _relevant(examined, grown), machine, KERNEL_LOG, live=live)
     return Diagnosis(
         verdict=verdict,
@@ -133,10 +122,9 @@ def _walked(examined: Sequence[_Examined], root: Ranked | None) -> _Examined | N
 
 
 def _examine(
-    place: Place, rules: Sequence[Bound], taxonomy: Mapping[str, RootCause], grown: tree.Tree,
-    around: Surroundings, machine: Machine, *, live: bool, held: frozenset[str],
+    place: Place, subject: Subject, rules: Sequence[Bound], taxonomy: Mapping[str, RootCause], grown: tree.Tree, *,
+    live: bool, held: frozenset[str],
 ) -> _Examined:
-    subject = subject_of(place, around, log_gap(machine))
     where = place.address if place.address is not None and not place.address.startswith("slot:") else None
     ports = grown.above(where) if where is not None else ()
     judged = judge_place(
@@ -145,11 +133,6 @@ def _examine(
         stranger=place.stranger if not live else None,      # of a machine looked at, strangers are no places at all
     )
     return _Examined(place, subject, judged)
-
-
-def _wanted(place: Place, named: Sequence[str]) -> bool:
-    """Was the place named, or nothing at all? Lines about nobody may mean the named one."""
-    return not named or place.named or place.address is None
 
 
 def _with_dead_bridges(ranked: list[Ranked], grown: tree.Tree) -> list[Ranked]:

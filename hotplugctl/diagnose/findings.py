@@ -163,7 +163,7 @@ def _evidence(judgement: Judgement, subject: Subject) -> tuple[Evidence, ...]:
         lines = [*lines[:_MOST_LINES - 1], lines[-1]]
     sources: Mapping[str, str] = subject.device.sources if isinstance(subject.device, Probed) else {}
     facts = [
-        Evidence(_source(name, sources), None, f"{name}: {shown(value)}") for name, value in judgement.facts
+        Evidence(source_of(name, sources), None, f"{name}: {shown(value)}") for name, value in judgement.facts
         if not _internal(name)
     ]
     return tuple(lines + facts)
@@ -174,7 +174,8 @@ def _internal(name: str) -> bool:
     return name == "sure" or name.startswith("profile.") or (name in DERIVED and "." not in name)
 
 
-def _source(name: str, sources: Mapping[str, str]) -> str:
+def source_of(name: str, sources: Mapping[str, str]) -> str:
+    """Where a fact of a device was read; `facts` where that was not noted."""
     parts = name.split(".")
     for length in range(len(parts), 0, -1):
         found = sources.get(".".join(parts[:length]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..diagnose.excerpt import excerpt
-from ..diagnose.explain import Explanation
+from ..diagnose.explain import Condition, Explanation, Trial
 from ..model import Diagnosis, Evidence, Finding, Gap, Moment, Severity, State
 from .tables import Column, Row, Table
 
@@ -13,6 +13,9 @@ _PAGE = (Column(""), Column("", wraps=True, least=20))
 _EVIDENCE_SHOWN = 8
 _MOMENTS_SHOWN = 30
 _TEXT_SHOWN = 160       # characters
+_TRIAL = (
+    Column("", marked=True), Column("PART"), Column("CONDITION", wraps=True, least=24),
+    Column("FOUND", wraps=True, least=24))
 # `*` marks what a finding rests on.
 _MOMENT = (
     Column("", marked=True), Column("AFTER", right=True), Column("TIME", 3), Column("BOOT", 4), Column("DEVICE", 2),
@@ -129,10 +132,14 @@ def _others(others: Sequence[Finding]) -> Table:
 
 def place(finding: Finding) -> str:
     """Where a finding is: its address, its slot, or that the evidence names none."""
-    slot = f" (slot {finding.slot})" if finding.slot else ""
-    if finding.address:
-        return f"{finding.address}{slot}"
-    return f"slot {finding.slot}" if finding.slot else "a place the evidence does not name"
+    return located(finding.address, finding.slot) or "a place the evidence does not name"
+
+
+def located(address: str | None, slot: str | None) -> str:
+    """An address, a slot or both; empty for neither."""
+    if address:
+        return f"{address} (slot {slot})" if slot else address
+    return f"slot {slot}" if slot else ""
 
 
 def said(evidence: Evidence) -> str:
@@ -142,29 +149,37 @@ def said(evidence: Evidence) -> str:
 
 
 def explained(explanation: Explanation) -> list[Table]:
-    """What a root cause means, and the rules that tell it."""
+    """What a root cause means, the rules that tell it, and how they come out where evidence was looked at."""
     cause = explanation.root_cause
     rows = [
         Row(("meaning", cause.meaning)), Row(("layer", cause.layer.value)), Row(("severity", cause.severity.value)),
         Row(("do", f"[{cause.repair}] {cause.action}")),
     ]
     pages = [Table(_PAGE, tuple(rows), (), cause.id)]
-    for rule in explanation.rules:
+    for rule, conditions in zip(explanation.rules, explanation.conditions, strict=True):
         told = [Row(("title", rule.title)), Row(("cause", rule.cause)), Row(("confidence", rule.confidence))]
-        told += [Row((kind, text)) for kind, text in _conditions(rule.when)]
+        told += [Row((_under(condition), condition.text)) for condition in conditions]
         pages.append(Table(_PAGE, tuple(told), (), f"rule {rule.id} ({rule.where})"))
+    pages += [_trial(trial) for trial in explanation.trials or ()]
+    if explanation.trials is not None and (explanation.elsewhere or not explanation.trials):
+        where = f"{explanation.elsewhere} other places" if explanation.trials else "the evidence"
+        pages.append(Table(_PAGE, (), (f"nothing speaks for it in {where}",)))
     return pages
 
 
-def _conditions(when: object, word: str = "when") -> list[tuple[str, str]]:
-    """A rule's condition, a line for each part."""
-    if isinstance(when, dict):
-        for group in ("all", "any", "unless"):
-            if group in when:
-                rest = {key: value for key, value in when.items() if key != group}
-                lines = [line for part in when[group] for line in _conditions(part, group)]
-                return [*(_conditions(rest, word) if rest else []), *lines]
-        if "not" in when:
-            return [(f"{word} not", text) for _, text in _conditions(when["not"], word)]
-        return [(word, ", ".join(f"{key} {value}" for key, value in when.items()))]
-    return [(word, str(when))]
+def _trial(trial: Trial) -> Table:
+    rows = []
+    for step in trial.steps:
+        found = [said(evidence) for evidence in step.found]
+        found += [f"excused: {said(evidence)}; for there is: {step.because}" for evidence in step.excused]
+        if not found:
+            found = [step.because or ("" if step.answer == "yes" else "nothing in the evidence")]
+        rows.append(Row((step.answer, _under(step.condition), step.condition.text, found[0])))
+        rows += [Row(('"', '"', '"', more)) for more in found[1:]]
+    holds = {"yes": "holds", "no": "does not hold"}.get(trial.answer, "cannot be told")
+    at = located(trial.address, trial.slot) or "the machine"
+    return Table(_TRIAL, tuple(rows), (), f"rule {trial.rule} at {at}: {holds}")
+
+
+def _under(condition: Condition) -> str:
+    return ". " * condition.depth + condition.word

@@ -67,10 +67,12 @@ _MOST_SAID = 2000     # characters of a line in a reason
 
 def judge(rule: Rule, subject: Subject) -> Judgement:
     """The rule's condition for the subject."""
-    return _judge(rule.when, subject, ())
+    return judge_condition(rule.when, subject, ())
 
 
-def _judge(when: Mapping[str, Any], subject: Subject, excuses: tuple[Mapping[str, Any], ...]) -> Judgement:
+def judge_condition(
+    when: Mapping[str, Any], subject: Subject, excuses: tuple[Mapping[str, Any], ...]
+) -> Judgement:
     """One condition. `excuses` are the log conditions of every `unless` around it."""
     unless: Sequence[Mapping[str, Any]] = when.get("unless", ())
     inner = (*excuses, *(c for c in unless if "log" in c))
@@ -86,7 +88,7 @@ def _judge(when: Mapping[str, Any], subject: Subject, excuses: tuple[Mapping[str
     others = [c for c in unless if "log" not in c or not (judgement.hits or silent)]
     if not others or judgement.answer is Trit.NO:
         return judgement
-    return _spared(judgement, [_judge(c, subject, excuses) for c in others])
+    return _spared(judgement, [judge_condition(c, subject, excuses) for c in others])
 
 
 def _spared(judgement: Judgement, reasons: list[Judgement]) -> Judgement:
@@ -121,7 +123,7 @@ def shown(value: Any) -> str:
 def _all(when: Mapping[str, Any], subject: Subject, excuses: tuple[Mapping[str, Any], ...]) -> Judgement:
     parts = []
     for condition in when["all"]:
-        part = _judge(condition, subject, excuses)
+        part = judge_condition(condition, subject, excuses)
         if part.answer is Trit.NO:
             return Judgement(Trit.NO, because=part.because, excused=part.excused)
         parts.append(part)
@@ -130,7 +132,7 @@ def _all(when: Mapping[str, Any], subject: Subject, excuses: tuple[Mapping[str, 
 
 
 def _any(when: Mapping[str, Any], subject: Subject, excuses: tuple[Mapping[str, Any], ...]) -> Judgement:
-    parts = [_judge(condition, subject, excuses) for condition in when["any"]]
+    parts = [judge_condition(condition, subject, excuses) for condition in when["any"]]
     answer = any_of([part.answer for part in parts])
     return _joined(answer, [part for part in parts if part.answer is answer])
 
@@ -146,7 +148,7 @@ def _joined(answer: Trit, parts: list[Judgement]) -> Judgement:
 
 
 def _not(when: Mapping[str, Any], subject: Subject, excuses: tuple[Mapping[str, Any], ...]) -> Judgement:
-    inner = _judge(when["not"], subject, excuses)
+    inner = judge_condition(when["not"], subject, excuses)
     return Judgement(negate(inner.answer), facts=inner.facts, because=inner.because)
 
 
