@@ -157,6 +157,8 @@ def test_messages_that_a_console_put_behind_each_other_are_told_apart() -> None:
     assert (first.text, first.monotonic, first.address) == ("Bluetooth: hci0: no file", 5.11022, None)
     assert (second.monotonic, second.address, second.slot) == (700.11022, "0000:16:02.0", "8")
     assert (first.line, second.line) == (1, 1)
+    (twice,) = read_log("[    9.000001] [    5.110220] Bluetooth: hci0: no file", "log")
+    assert (twice.text, twice.monotonic) == ("Bluetooth: hci0: no file", 9.000001)
 
 
 def test_a_torn_last_line_is_kept() -> None:

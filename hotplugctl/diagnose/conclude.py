@@ -65,7 +65,8 @@ def diagnose(
         e.root = root_of(own, missing_rung(e.subject, live=live))
     root = worst(e.root for e in examined if e.root is not None)
     explained = frozenset(order for e in examined for order in e.judged.explained)
-    odd = unexplained(lines, explained, [(e.place, e.judged.settled) for e in examined])
+    troubles = frozenset(order for e in examined for order in e.judged.troubles)
+    odd = unexplained(lines, explained, troubles, [(e.place, e.judged.settled) for e in examined])
     pending = [] if live else [step for e in examined for step in _pending(e)]
     verdict = _verdict(examined, root, live=live, open_end=bool(odd or pending))
     findings = sorted((one for e in examined for one in e.judged.ranked), key=_prominence)
@@ -177,7 +178,7 @@ def _nothing_there(place: Place) -> bool:
 def _verdict(examined: Sequence[_Examined], root: Ranked | None, *, live: bool, open_end: bool) -> str:
     """fault, healthy or unknown, as the contract has it.
 
-    `open_end`: something in the evidence is not understood, or did not come to its end.
+    `open_end`: something in the evidence is not explained, or did not come to its end.
     """
     if root is not None:
         return "fault"

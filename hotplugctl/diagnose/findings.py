@@ -57,6 +57,7 @@ class Judged:
     at_work: bool = False       # so does a tool's output, which carries no time: it was collected after the log
     ended: int = -1             # the last line that shows the card taken away in order
     explained: set[int] = field(default_factory=set)        # lines that a rule rests on, or has an excuse for
+    troubles: set[int] = field(default_factory=set)         # lines that tell of a failure, and not of its cause
     ruled_out: list[RuledOut] = field(default_factory=list)
     unchecked: list[RuledOut] = field(default_factory=list)
 
@@ -79,7 +80,9 @@ def judge_place(
         if needed is not None and subject.logs is None and needed.isdisjoint(subject.heard):
             continue
         judgement = judge(rule, subject)
-        judged.explained.update(hit.order for hit in (*judgement.hits, *judgement.excused))
+        told = judged.troubles if is_trouble(rule) else judged.explained
+        told.update(hit.order for hit in judgement.hits)
+        judged.explained.update(hit.order for hit in judgement.excused)
         if judgement.answer is Trit.UNKNOWN:
             judged.unchecked.append(RuledOut(rule.id, rule.root_cause, where, judgement.because))
             continue
@@ -99,6 +102,11 @@ def judge_place(
         by_cause[rule.root_cause] = found if known is None else _merged(known, found)
     judged.ranked = list(by_cause.values())
     return judged
+
+
+def is_trouble(rule: Rule) -> bool:
+    """Does the rule tell of a failure, and not of its cause?"""
+    return rule.root_cause == HARMLESS and rule.severity is not None and rule.severity.at_least(Severity.WARNING)
 
 
 def _note_harmless(judged: Judged, rule: Rule, title: str, judgement: Judgement) -> None:

@@ -24,7 +24,7 @@ def layer_states(
     faults: Sequence[Ranked], fine: Sequence[tuple[Rule, str]], pending: Sequence[tuple[Rule, str]],
     odd: Sequence[LogLine],
 ) -> tuple[LayerState, ...]:
-    """Each layer: fault where a finding stands; unknown where something is not understood or not finished; ok by proof.
+    """Each layer: fault where a finding stands; unknown where something is not explained or not finished; ok by proof.
 
     `fine` and `pending` are harmless rules with their titles, `odd` the failure lines that no rule knows.
     """
@@ -59,7 +59,7 @@ def layer_of(line: LogLine) -> Layer:
 def _not_understood(lines: Sequence[LogLine]) -> str:
     count = "a failure line" if len(lines) == 1 else f"{len(lines)} failure lines"
     first = excerpt(lines[0].text.strip())
-    return f"{count} that no rule understands{'' if len(lines) == 1 else ', the first'}: {first}"
+    return f"{count} that no rule explains{'' if len(lines) == 1 else ', the first'}: {first}"
 
 
 def collect_next(
@@ -80,7 +80,7 @@ def collect_next(
     if root is None or root.layer in (Layer.RUNTIME, Layer.APPLICATION):
         commands.append("sudo journalctl -b -o short-iso > journal.txt")
     if odd:
-        commands[:1] = [f"{commands[0]}  # not understood: {_named(odd)}"] if commands else []
+        commands[:1] = [f"{commands[0]}  # not explained: {_named(odd)}"] if commands else []
     return tuple(commands)
 
 

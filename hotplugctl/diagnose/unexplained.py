@@ -1,4 +1,4 @@
-"""Lines that speak of a failure and that no rule knows: they keep a verdict from being `healthy`."""
+"""Lines that speak of a failure and that no rule explains: they keep a verdict from being `healthy`."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ _KERNEL_PREFIX = re.compile(r"(?:pcieport|pci|NVRM|\[ascend\]|[a-z][\w-]* [0-9a-
 
 
 def unexplained(
-    lines: Sequence[LogLine], explained: Set[int], places: Sequence[tuple[Place, int]]
+    lines: Sequence[LogLine], explained: Set[int], troubles: Set[int], places: Sequence[tuple[Place, int]]
 ) -> tuple[LogLine, ...]:
     """Failure lines about one of the places, or in a log that is not the kernel's, which no rule accounts for.
 
     `explained`: the lines that a rule rests on or has an excuse for; half of what a rule needs is no account.
+    `troubles`: the lines of which a rule says that they tell of a failure, and not of its cause.
     Each place comes with the last line that shows its card at work: what a driver complained of before did not matter.
     A report of a hung or crashed kernel thread counts where its stack names a driver of one of the cards.
     """
@@ -49,7 +50,7 @@ def unexplained(
             return order > max(settled.values(), default=-1) and _names(lines, order, frames)
         # What it concerns is told faster than what it says.
         return order not in explained and _concerns(line, order, settled) and bool(
-            FAILURE.search(text) and not _FINE.search(text)
+            order in troubles or (FAILURE.search(text) and not _FINE.search(text))
         )
 
     return tuple(

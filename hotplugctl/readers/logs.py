@@ -202,6 +202,8 @@ def _of_form(name: str, caught: Mapping[str, str | None], source: str, number: i
         monotonic = int(caught["usec"] or 0) / 1e6
         text = unescape(text)
     first, *more = _STAMP.split(text) if name == "monotonic" else (text,)
+    if more and not first:      # stamped twice
+        _, first, *more = more
     for at, glued in ((monotonic, first), *zip(map(float, more[::2]), more[1::2], strict=True)):
         for part in glued.rstrip(" ").split("\n"):
             yield located(LogLine(source, number, part.rstrip("\r"), at, _time(caught), priority))
