@@ -129,7 +129,7 @@ def _examine(
     where = place.address if place.address is not None and not place.address.startswith("slot:") else None
     ports = grown.above(where) if where is not None else ()
     judged = judge_place(
-        subject, rules, taxonomy, ports=ports, accelerator=place.accelerator or place.slot_name is not None,
+        subject, rules, taxonomy, ports=ports, accelerator=place.prominent,
         live=live, held_explains=held, where=where, whole=place.whole,
         stranger=place.stranger if not live else None,      # of a machine looked at, strangers are no places at all
     )

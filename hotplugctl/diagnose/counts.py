@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from ..model import LogLine, Machine
 from ..rules.facts import NO_COUNT, NO_LIST, Surroundings
 
-# What `nvidia-smi -L`, its table, `npu-smi info -m` and `rocm-smi --showid` print for each card.
+# What `nvidia-smi -L`, its table, `npu-smi info`, its `-m` and `rocm-smi --showid` print for each card.
 LISTED = re.compile(
     r"^GPU (?P<nvidia>\d+): \S|^\|\s+(?P<table>\d+)\s+\S.*\| [0-9A-F]{8}:"
-    r"|^GPU\[(?P<amd>\d+)\]\s*: |^NPU ID\s*: (?P<npu>\d+)"
+    r"|^GPU\[(?P<amd>\d+)\]\s*: |^NPU ID\s*: (?P<npu>\d+)|^\|\s*(?P<ascend>\d+)\s+\S+\s*\|\s*OK\s*\|"
 )
 NO_CARD = re.compile(r"^No devices were found")
 _COMMAND = re.compile(r"^\$ (?P<command>.*)")
@@ -28,6 +28,9 @@ COUNTED = re.compile(r"^\$ (?:nvidia-smi -L|npu-smi info -m|rocm-smi --showid|hl
 _FIELDS = re.compile(r"\{[^{}]*\}")
 NUMBERS = re.compile(r"^\s*\d{1,3}(?: +\d{1,3})+\s*$")
 DEVICE_COUNT = re.compile(r"device_count\(\)\s*(?:->|=|:)?\s*(?P<count>\d{1,3})\b")
+# What the kubelet says of a device plugin that offers nothing.
+NOTHING_OFFERED = re.compile(r"no healthy devices present|\bhealthyCount=0\b")
+OFFERED = re.compile(r"\bhealthyCount=(?P<count>[1-9]\d{0,2})\b")
 MASKED = re.compile(r"VISIBLE_DEVICES=\S")
 
 
@@ -57,6 +60,10 @@ def _advertised(lines: Sequence[LogLine]) -> int | None:
     found, about = None, LogLine("", 0, "")
     for line in lines:
         text = line.text
+        offered = OFFERED.search(text)
+        if offered is not None or NOTHING_OFFERED.search(text):
+            found = int(offered["count"]) if offered is not None else 0
+            continue
         heading = _COMMAND.match(text) or _SECTION.match(text)
         if heading is not None:
             about = line

@@ -23,7 +23,7 @@ from ..rules.facts import DERIVED, is_fact, look_up
 from ..rules.hearing import Hit
 from ..rules.judge import Judgement, Subject, judge, shown
 from .excerpt import excerpt
-from .rank import Ranked, reached
+from .rank import CONFIDENCE, NEVER, Ranked, reached
 
 # A card held by our own drain is unbound, powered off or gone because we did that.
 HELD_EXPLAINS = frozenset({
@@ -31,6 +31,10 @@ HELD_EXPLAINS = frozenset({
     "device_inaccessible", "hotplug_request_ignored",
 })
 HARMLESS = "none"
+# What is over once the card's driver is at work again.
+DEPARTURES = frozenset({"surprise_removal", "link_lost"})
+# And what is not: it goes on until somebody acts, on a card that is in order.
+OUTLASTS = frozenset({"stale_device_handle", "runtime_stale_after_hotplug", "device_count_not_refreshed"})
 # A rule, the patterns it must hear (`must_hear`), and whether it is about the machine only (`of_machine`).
 Bound: TypeAlias = tuple[Rule, frozenset[str] | None, bool]
 MEANING_ONLY = "possible"       # of a harmless rule: its line is known, and proves nothing
@@ -39,7 +43,6 @@ _ENDS = frozenset({"hw.ok-removal-done", "hw.ok-button-off", "hw.ok-cancelled", 
 # That a node is there does not take back what the driver complained of.
 _NOT_AT_WORK = frozenset({"rt.ok-node"})
 _MOST_LINES = 8
-_CONFIDENCE = ("certain", "likely", "possible")
 _UNNAMED = re.compile(r"\{([a-z_][\w.]*)\}")
 
 
@@ -100,8 +103,15 @@ def judge_place(
         found = _ranked(rule, judgement, subject, taxonomy[rule.root_cause], where, ports, accelerator=accelerator)
         known = by_cause.get(rule.root_cause)
         by_cause[rule.root_cause] = found if known is None else _merged(known, found)
-    judged.ranked = list(by_cause.values())
+    judged.ranked = [_returned(one, judged.settled) if cause in DEPARTURES and one.last < judged.settled else one
+                     for cause, one in by_cause.items()]
     return judged
+
+
+def _returned(left: Ranked, at: int) -> Ranked:
+    """The departure of a card whose driver is at work again since line `at`."""
+    finding = replace(left.finding, title=f"{left.finding.title}; it came back since")
+    return replace(left, until=at, finding=finding, explains=left.explains - OUTLASTS)
 
 
 def is_trouble(rule: Rule) -> bool:
@@ -141,25 +151,27 @@ def _ranked(
     rule: Rule, judgement: Judgement, subject: Subject, cause: RootCause, where: str | None, ports: tuple[str, ...],
     *, accelerator: bool,
 ) -> Ranked:
-    order = judgement.hits[0].order if judgement.hits else 1 << 30
+    order, last = (judgement.hits[0].order, judgement.hits[-1].order) if judgement.hits else (NEVER, NEVER)
     finding = Finding(
         id=cause.id, layer=cause.layer, severity=rule.severity or cause.severity, address=where,
         slot=subject.slot_name, title=_title(rule.title, subject, judgement, where), cause=rule.cause,
         action=rule.action or cause.action, repair=cause.repair, evidence=_evidence(judgement, subject),
         confidence=rule.confidence, rule=rule.id,
     )
-    return Ranked(finding, order, frozenset(rule.explains), rule.blocks, subject.address, accelerator, ports)
+    return Ranked(finding, order, frozenset(rule.explains), rule.blocks, subject.address, accelerator, ports,
+                  last)
 
 
 def _merged(one: Ranked, other: Ranked) -> Ranked:
     """Two rules with the same root cause: the surer one speaks, both prove, and it is as bad as the worse."""
     a, b = one.finding, other.finding
-    if _CONFIDENCE.index(b.confidence) < _CONFIDENCE.index(a.confidence):
+    if CONFIDENCE.index(b.confidence) < CONFIDENCE.index(a.confidence):
         one, other, a, b = other, one, b, a
     evidence = tuple(dict.fromkeys((*a.evidence, *b.evidence)))[:_MOST_LINES]
     severity = max(a.severity, b.severity, key=lambda s: s.weight)
     return replace(
         one, finding=replace(a, evidence=evidence, severity=severity), order=min(one.order, other.order),
+        last=max(one.last, other.last),
         explains=one.explains | other.explains, blocks=one.blocks or other.blocks,
     )
 

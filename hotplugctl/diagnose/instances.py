@@ -11,6 +11,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from ..model import LogLine
 from ..rules.hearing import seconds
@@ -34,6 +35,8 @@ _CALLED = re.compile(r"Failed to initialize (?P<name>(?:hl|accel)\d+)\.")
 _DRM_MINOR = re.compile(r"\[drm\] Initialized (?P<driver>\S+) .* on minor (?P<minor>\d+)")
 
 _RECORD = re.compile(r"(\{\d+\})\[Hardware Error\]: ")
+# A row of npu-smi's table, whose other half is the line below it: `| 2  910B2 | OK | ...`, `| 0 | 0000:81:00.0 | ...`.
+_ROW = re.compile(r"\|\s*\d+\s+\S+\s*\|\s*[A-Za-z]+\s*\|")
 _PROMPT = re.compile(r"(?:\S+@\S+[:~ ]\S* ?)?[$#] \S")
 _SYSFS = re.compile(r"/sys/bus/pci/devices/([0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7])/")
 
@@ -45,7 +48,7 @@ _THREAD = 10.0      # a probe's thread goes on with the same card
 
 def settle(lines: Sequence[LogLine]) -> tuple[LogLine, ...]:
     """The lines, each with the address that a tie elsewhere in the evidence gives it."""
-    settled = _by_record(_by_command(_by_thread(list(lines))))
+    settled = _by_row(_by_record(_by_command(_by_thread(list(lines)))))
     ties = _ties(settled)
     for i, line in enumerate(settled):
         if line.address is None:
@@ -148,6 +151,15 @@ def _by_record(lines: list[LogLine]) -> list[LogLine]:
         about = named.get((line.source, record[1])) if record is not None else None
         if about is not None:
             lines[i] = replace(line, address=about)
+    return lines
+
+
+def _by_row(lines: list[LogLine]) -> list[LogLine]:
+    """The upper half of a row in a vendor tool's table is about the device that the lower half names."""
+    for i, (line, below) in enumerate(pairwise(lines)):
+        if below.text.startswith("|") and below.address is not None and line.address is None \
+                and line.source == below.source and _ROW.match(line.text):
+            lines[i] = replace(line, address=below.address)
     return lines
 
 

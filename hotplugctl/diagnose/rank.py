@@ -14,10 +14,16 @@ _LAYERS = tuple(Layer)
 # bdf_rule of the taxonomy: "the topmost dead bridge when a whole branch is dead".
 TOPMOST = frozenset({"device_inaccessible"})
 
+CONFIDENCE = ("certain", "likely", "possible")
+NEVER = 1 << 30     # beyond the last line of any log
+
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A finding with what ranking needs: `order` of its first line, what it explains, which rung it blocks."""
+    """A finding with what ranking needs: its first line (`order`) and `last`, what it explains, the rung it blocks.
+
+    `until`: the line from which on it is over, though it happened; what began later it does not explain.
+    """
 
     finding: Finding
     order: int
@@ -26,6 +32,8 @@ class Ranked:
     place: str | None
     accelerator: bool
     ports: tuple[str, ...] = ()
+    last: int = NEVER
+    until: int = NEVER
 
 
 def fold(ranked: Sequence[Ranked]) -> list[Ranked]:
@@ -51,7 +59,7 @@ def _explains(parent: Ranked, child: Ranked) -> bool:
         same_card = device_of(parent.place) == device_of(child.place) and parent.place < child.place
         upper, lower = (parent, child) if parent.finding.id in TOPMOST else (child, parent)
         return same_card or (upper.place in lower.ports and lower.place not in upper.ports)
-    if child.finding.id not in parent.explains:
+    if child.finding.id not in parent.explains or child.last > parent.until:
         return False
     return child.place is None or parent.place == child.place or (
         parent.place is not None
@@ -75,6 +83,7 @@ def root_of(ranked: Iterable[Ranked], missing: State | None) -> Ranked | None:
     ]
     blocking = [one for one in standing if missing is not None and one.blocks is missing]
     candidates = blocking or standing
+    candidates = [one for one in candidates if one.until == NEVER] or candidates
     errors = [one for one in candidates if one.finding.severity.at_least(Severity.ERROR)]
     return min(errors or candidates, key=_low_and_early, default=None)
 
@@ -84,10 +93,11 @@ def _low_and_early(one: Ranked) -> tuple[int, int, int, str]:
 
 
 def worst(roots: Iterable[Ranked]) -> Ranked | None:
-    """The machine's root cause: an accelerator's before another card's, the most severe, the earliest."""
+    """The machine's root cause: an accelerator's before another card's, the most severe, the surest, the earliest."""
     return min(
         roots, key=lambda one: (
-            not one.accelerator, -one.finding.severity.weight, one.order, one.finding.address or "~"
+            not one.accelerator, -one.finding.severity.weight, CONFIDENCE.index(one.finding.confidence), one.order,
+            one.finding.address or "~",
         ), default=None,
     )
 

@@ -34,6 +34,8 @@ _OTHER: tuple[tuple[str, str, str], ...] = (
     ("a bus controller", "0c", r"xhci\w*|ehci\w*|ohci\w*|uhci\w*|thunderbolt|i801_smbus|intel-lpss"),
     ("a port for people", "07|09", r"serial|8250\w*|mei_\w+"),
 )
+# A line that such a driver begins: `nvme nvme2: `.
+_OTHERS = re.compile(f"({'|'.join(drivers for _, _, drivers in _OTHER if drivers)}) [\\w.:-]*\\d: ")
 _ALSO_OF_GPUS = ("a sound device", "a bus controller")      # as a further function of the card
 # Kernel devices on other buses: `bluetooth hci0: `, `usb 1-2: `, `platform regulatory.0: `.
 _ELSEWHERE = re.compile(
@@ -77,6 +79,11 @@ class Place:
             return True
         kind = self.device.class_ if self.device is not None else None
         return isinstance(kind, str) and kind.startswith(_ACCELERATOR_CLASSES)
+
+    @property
+    def prominent(self) -> bool:
+        """What goes wrong with it counts before other devices: an accelerator, a slot's card, or one meant for a VM."""
+        return self.accelerator or self.slot_name is not None or _driven_by(self, "vfio-pci")
 
     @property
     def stranger(self) -> str | None:
@@ -270,6 +277,7 @@ def _adopter(places: Mapping[str, Place], active: set[str]) -> Callable[[LogLine
         place for place in places.values()
         if not place.bridge and not place.foreign and (place.device is None or _kind_of(place.device) is None)
     ]
+    cards_and_others = [place for place in places.values() if not place.bridge]
     accelerators = [place for place in cards if place.accelerator]
     words = [(place, _words(place.profile)) for place in accelerators]
     others: tuple[list[Place], ...] = (
@@ -279,11 +287,19 @@ def _adopter(places: Mapping[str, Place], active: set[str]) -> Callable[[LogLine
     fallback = next((one for choice in others if (one := _one_card(choice))), ())
 
     def adopt(line: LogLine) -> tuple[str, ...]:
+        speaker = _OTHERS.match(line.text)
+        if speaker is not None:         # of a disk, a network card, ...
+            return _one_card([place for place in cards_and_others if _driven_by(place, speaker[1])])
         text = line.text.casefold()
         meant = [place for place, own in words if any(word in text for word in own)]
         return _one_card(meant or accelerators) if accelerators else fallback
 
     return adopt
+
+
+def _driven_by(place: Place, name: str) -> bool:
+    driver = place.device.driver if place.device is not None else None
+    return isinstance(driver, Driver) and driver.name == name
 
 
 def _one_card(places: Sequence[Place]) -> tuple[str, ...]:

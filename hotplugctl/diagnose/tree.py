@@ -35,7 +35,8 @@ _CARD_SAYS: tuple[tuple[re.Pattern[str], frozenset[str]], ...] = (
     (re.compile(r"\[[0-9a-f]{4}:[0-9a-f]{4}\] type 0[01] class|Probe driver IN|enabling device|BAR \d|No bus number"),
      frozenset({"comes"})),
     (re.compile(r"[Rr]emov(?:e driver|ing from iommu)|device inaccessible|: Removing|: finishing device"
-                r"|Attempting to remove|GPU has fallen off|device lost from bus|controller is down"),
+                r"|Attempting to remove|Relaying device request|GPU has fallen off|device lost from bus"
+                r"|controller is down"),
      frozenset({"goes"})),
     (re.compile(r"pci function |probe of|domain:bus:dev"), frozenset({"comes", "goes"})),
 )

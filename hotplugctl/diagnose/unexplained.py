@@ -15,7 +15,8 @@ FAILURE = re.compile(
     r"|not responding|hung|lost|wedged|unusable|inaccessible|giving up)\b", re.IGNORECASE,
 )
 _FINE = re.compile(
-    r"\b(?:no|0|without|clear(?:ed)?|recovered from) (?:\w+ )?(?:errors?|failures?|faults?)\b", re.IGNORECASE
+    r"\b(?:no|0|without|clear(?:ed)?|recovered from) (?:\w+ )?(?:errors?|failures?|faults?)\b"
+    r"|\btimeout (?:is )?set to\b", re.IGNORECASE
 )
 # The kernel itself is in trouble; whether a card's driver is concerned the report's stack tells.
 STUCK = (

@@ -56,7 +56,8 @@ _LOGFMT = re.compile(
     r'(?:time="?[^" ]{1,40}"? )?level=\w+ msg="\[ *(?P<monotonic>\d{1,15}\.\d{1,12})\] (?P<text>.*?)(?:\\n)?"(?: .*)?'
 )
 # Runtime and application logs keep their own prefix in the text; only the time is read from it.
-_STAMPED = re.compile(r"(?P<text>\[?(?:\[?\w+\]? \S{0,80}?:)?" + _ISO_TIME.replace("[T ]", "[T -]") + r".*)")
+_STAMPED = re.compile(
+    r"(?P<text>\[?(?:time=\"?)?(?:\[?\w+\]? \S{0,80}?:)?" + _ISO_TIME.replace("[T ]", "[T -]") + r".*)")
 
 _MONTHS = {
     "Jan": 1, "Feb": 2, "Mar": 3, "Apr": 4, "May": 5, "Jun": 6, "Jul": 7, "Aug": 8, "Sep": 9, "Oct": 10, "Nov": 11,
