@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 DATA = Path(__file__).parent.parent / "data"
-LAYERS = ("hardware", "driver", "runtime", "application", "harmless")
+LAYERS = ("hardware", "driver", "runtime", "application", "harmless", "trouble")
 
 
 def rules(extra: Sequence[Path] = ()) -> tuple[Rule, ...]:
