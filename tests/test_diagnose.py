@@ -911,7 +911,7 @@ def test_a_rule_that_was_excused_is_explained_by_the_line_that_excused_it() -> N
     assert [found.line for found in trial.steps[0].excused] == [2]
     assert "will power off" in trial.steps[0].because
     excuses = [step for step in trial.steps if step.condition.word == "unless" and step.answer == "yes"]
-    assert [step.found[0].line for step in excuses] == [1]
+    assert {step.found[0].line for step in excuses} == {1}
 
 
 def test_a_cause_is_explained_by_its_rules_that_have_something_to_say() -> None:

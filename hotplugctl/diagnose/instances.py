@@ -36,7 +36,7 @@ _DRM_MINOR = re.compile(r"\[drm\] Initialized (?P<driver>\S+) .* on minor (?P<mi
 
 _RECORD = re.compile(r"(\{\d+\})\[Hardware Error\]: ")
 # A row of npu-smi's table, whose other half is the line below it: `| 2  910B2 | OK | ...`, `| 0 | 0000:81:00.0 | ...`.
-_ROW = re.compile(r"\|\s*\d+\s+\S+\s*\|\s*[A-Za-z]+\s*\|")
+_ROW = re.compile(r"\|\s*(?P<number>\d+)\s+\S+\s*\|\s*[A-Za-z]+\s*\|")
 _PROMPT = re.compile(r"(?:\S+@\S+[:~ ]\S* ?)?[$#] \S")
 _SYSFS = re.compile(r"/sys/bus/pci/devices/([0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7])/")
 
@@ -55,7 +55,7 @@ def settle(lines: Sequence[LogLine]) -> tuple[LogLine, ...]:
             address = next((a for a in (_tied(ties, name, i, line, settled) for name in _names(line)) if a), None)
             if address is not None:
                 settled[i] = replace(line, address=address)
-    return tuple(_by_burst(settled))
+    return tuple(_by_burst(_by_report(settled)))
 
 
 def _names(line: LogLine) -> Iterator[str]:
@@ -85,6 +85,9 @@ def _ties(lines: Sequence[LogLine]) -> dict[str, list[tuple[int, str]]]:
             found.append(f"accel{accel['minor']}")
         elif drm is not None:
             found += [f"card{drm['minor']}", f"renderD{128 + int(drm['minor'])}"]
+        row = _ROW.match(line.text)
+        if row is not None:
+            found.append(f"npu:{row['number']}")
         called = _CALLED.search(line.text)
         if called is not None:
             found.append(called["name"])
@@ -160,6 +163,22 @@ def _by_row(lines: list[LogLine]) -> list[LogLine]:
         if below.text.startswith("|") and below.address is not None and line.address is None \
                 and line.source == below.source and _ROW.match(line.text):
             lines[i] = replace(line, address=below.address)
+    return lines
+
+
+def _by_report(lines: list[LogLine]) -> list[LogLine]:
+    """An error report of several lines, indented below the first, is about the one device that any of them names."""
+    start = 0
+    for i in range(1, len(lines) + 1):
+        if i < len(lines) and lines[i].text[:1] in (" ", "\t") and lines[i].source == lines[start].source \
+                and lines[i].monotonic is None:
+            continue
+        named = {line.address for line in lines[start:i]} - {None} if i - start > 1 else set()
+        if len(named) == 1:
+            (address,) = named
+            lines[start:i] = [replace(line, address=address) if line.address is None else line
+                              for line in lines[start:i]]
+        start = i
     return lines
 
 

@@ -18,7 +18,7 @@ from .told import told
 from .tree import Tree
 
 _SPEAKS_FOR_CARD = re.compile(
-    r"(?:pciehp|shpchp) |pcieport \S+ (?:pciehp|AER|DPC|EDR|device recovery)\b"
+    r"(?:pciehp|shpchp) |pcieport \S+ (?:pciehp|AER|DPC|EDR|device recovery|PCIe Bus Error)\b"
 )
 _ABOUT_ITSELF = re.compile(r"no response from device|device inaccessible")
 _ACCELERATOR_CLASSES = ("12", "0302", "0300", "0b40")
@@ -30,6 +30,7 @@ _OTHER: tuple[tuple[str, str, str], ...] = (
      r"|ena|gve|hns3|hclge|be2net|vmxnet3|virtio_net|fm10k|enic|nfp|sky2|atl1\w*"
      r"|iwl\w+|ath\d+k\w*|rtw\w*|rtl\w+|mt7\w+|brcmfmac|b43|wl"),
     ("a wireless card", "0d", ""),
+    ("a memory controller", "05", ""),
     ("a sound device", "04", r"snd_\w+|sof-\S+"),
     ("a bus controller", "0c", r"xhci\w*|ehci\w*|ohci\w*|uhci\w*|thunderbolt|i801_smbus|intel-lpss"),
     ("a port for people", "07|09", r"serial|8250\w*|mei_\w+"),

@@ -42,7 +42,8 @@ _CARD_SAYS: tuple[tuple[re.Pattern[str], frozenset[str]], ...] = (
 )
 # A port that contains or reports an error, and the card below it that feels it.
 _CONTAINS = re.compile(r"DPC: (?:containment event|unmasked|ERR_|RP PIO)|AER: \S+ \S+ error message received")
-_FEELS = re.compile(r"AER: |PCIe Bus Error|device inaccessible|GPU has fallen off|error detected|I/O error")
+_FEELS = re.compile(
+    r"AER: |PCIe Bus Error|PCI error: |device inaccessible|device lost|GPU has fallen off|error detected|I/O error")
 _SOON = 6.0     # seconds: a card's first line comes within a second of Link Up, a button adds five
 _NEAR = 12      # lines, where no clock tells
 _LATER = 600.0  # seconds between the removal of a card by software and its leaving the slot
@@ -204,6 +205,11 @@ def _match(tree: Tree, line: LogLine, recent: _Recent) -> None:
         ]
         if len(failing) == 1:       # two ports on one bus at once: which of them has the card is not plain
             _tie(tree, address, failing[0])
+        elif not failing:           # below a switch or tunnel of which nothing is known: the only port that fails now
+            port = _likely(tree, line, {key: when for key, when in recent.items() if key[0] == "fails"})
+            if port is not None:
+                _tie(tree, address, port)
+                tree.guessed.setdefault(address, set()).add(port)
 
 
 def _likely(tree: Tree, line: LogLine, recent: _Recent) -> str | None:

@@ -12,6 +12,8 @@ FULL = re.compile(rf"(?<![0-9a-fA-F.])(?<!\d:){_ADDRESS}(?![0-9a-fA-F])")
 # without its domain. The last looks like a time of day, so it counts only behind a word that announces an address.
 CARD = re.compile(r"(?:PCI:|bus:dev = |device at )([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[01][0-9a-fA-F])(?![0-9a-fA-F:.])")
 LIBVIRT = re.compile(r"\bpci_([0-9a-f]{4})_([0-9a-f]{2})_([01][0-9a-f])_([0-7])\b")
+# A path in sysfs names the ports above a device first.
+_PATH = re.compile(rf"/devices/pci[0-9a-f:]+(?:/{_ADDRESS})*/({_ADDRESS})(?![0-9a-fA-F])(?!/[0-9a-f]{{4,8}}:)")
 SHORT = re.compile(
     r"(?:\bbdf ?[=:] ?|\b[Dd]evice[ =]\[?|\bhost=|\bslot=|\bPCI[: ]|\bBDF[: ]{1,2}|\bGPU |\[|\bpci[@ ])"
     r"([0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7])(?![\w.:])"
@@ -43,7 +45,8 @@ def _address_in(text: str) -> tuple[str | None, tuple[str, ...]]:
     full = FULL.search(text)
     card = CARD.search(text)
     if full is not None:
-        address = normal(full[0])
+        path = _PATH.search(text) if "/devices/pci" in text else None
+        address = normal(path[1] if path is not None else full[0])
         rest = {normal(m[1]) for m in _SPOKEN_OF.finditer(text, full.end())}
         if card is not None:
             rest.add(normal(f"{card[1]}.0"))

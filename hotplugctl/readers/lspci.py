@@ -93,11 +93,13 @@ def read_lspci(text: str, source: str) -> Listing:
 
 
 def _longest(blocks: Iterable[list[str]]) -> list[list[str]]:
-    """The blocks, of several with one heading the one that tells most."""
+    """The blocks, of several for one function the one that tells most, or the last of those."""
     found: dict[str, list[str]] = {}
     for block in blocks:
-        if len(block) > len(found.get(block[0], ())):
-            found[block[0]] = block
+        head = HEAD.match(block[0])
+        name = _address(head) if head is not None else block[0]
+        if len(block) >= len(found.get(name, ())):
+            found[name] = block
     return list(found.values())
 
 
@@ -224,7 +226,7 @@ def _slot(body: str) -> Maybe[SlotControl]:
     cap, sta = _flags(body, "SltCap:"), _flags(body, r"SltSta:\s*Status:")
     if not cap and not sta:
         return MISSING
-    control = _flags(body, r"\n\s+Control: AttnInd [^\n]*?(?=Power[+-])")
+    control = _flags(body, r"\n\s+(?:SltCtl:\s*)?Control: AttnInd [^\n]*?(?=Power[+-])")
     number = _SLOT_NUMBER.search(body)
 
     def bit(flags: Mapping[str, bool], name: str) -> Maybe[bool]:

@@ -28,6 +28,7 @@ _SETS: Mapping[str, frozenset[int]] = {
 }
 _MOST_COUNTED = 64                          # longer counts make automata large
 # JSON escapes these, or may; a reader takes the escape off before a rule sees the text.
+_ESCAPED_TAB = r"\\t"
 _ESCAPED = {'"': r'\\?"', "/": r"\\?/", "\\": r"\\+", "\t": r"(?:\t|\\t)"}
 
 
@@ -68,12 +69,16 @@ def _byte(code: int) -> str:
 
 def _in(items: Sequence[tuple[Any, Any]], flags: int) -> str:
     """One character of a class; one beyond ASCII is several bytes."""
-    inside, high = _members(items, flags)
-    return f"(?:[{inside}]|[{_HIGH}]+)" if inside and high else f"[{inside}]" if inside else f"[{_HIGH}]+"
+    codes, high = _members(items, flags)
+    escaped = r"\\?" if codes & set(b'"/\\') else ""
+    ways = [f"{escaped}[{_runs(codes)}]"] if _runs(codes) else []
+    ways += [_ESCAPED_TAB] if ord("\t") in codes else []
+    ways += [f"[{_HIGH}]+"] if high or not ways else []
+    return f"(?:{'|'.join(ways)})" if len(ways) > 1 else ways[0]
 
 
-def _members(items: Sequence[tuple[Any, Any]], flags: int) -> tuple[str, bool]:
-    """The ASCII characters of a class as a class has them, and whether it may hold others."""
+def _members(items: Sequence[tuple[Any, Any]], flags: int) -> tuple[set[int], bool]:
+    """The ASCII characters of a class, and whether it may hold others."""
     codes: set[int] = set()
     high = negated = False
     for op, value in items:
@@ -94,7 +99,7 @@ def _members(items: Sequence[tuple[Any, Any]], flags: int) -> tuple[str, bool]:
     codes &= set(_ASCII)
     if flags & re.IGNORECASE:
         codes |= {ord(chr(code).swapcase()) for code in codes if chr(code).isalpha()}
-    return (_runs(set(_ASCII) - codes), True) if negated else (_runs(codes), high)
+    return (set(_ASCII) - codes, True) if negated else (codes, high)
 
 
 def _runs(codes: set[int]) -> str:
@@ -114,9 +119,10 @@ def _repeat(value: tuple[int, int, Any], flags: int) -> str:
         return ""
     kind, items = (str(inner[0][0]), inner[0][1]) if len(inner) == 1 else ("", ())
     if kind in _WILD:
-        inside, high = _members(_WILD[kind](items), flags)
+        codes, high = _members(_WILD[kind](items), flags)
         if high:
-            return f"[{inside}{_HIGH}]{'+' if least else '*'}"
+            codes |= set(b"\\t") if ord("\t") in codes else set()      # as JSON writes a tab
+            return f"[{_runs(codes)}{_HIGH}]{'+' if least else '*'}"
     if (least, most) == (0, 1):
         count = "?"
     elif max(least, most) > _MOST_COUNTED:
