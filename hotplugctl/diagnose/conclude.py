@@ -132,6 +132,7 @@ def _examine(
         subject, rules, taxonomy, ports=ports, accelerator=place.prominent,
         live=live, held_explains=held, where=where, whole=place.whole,
         stranger=place.stranger if not live else None,      # of a machine looked at, strangers are no places at all
+        drive=place.drive,
     )
     return _Examined(place, subject, judged)
 

@@ -24,7 +24,8 @@ _RESOURCE = re.compile(
 )
 _BARE = re.compile(r"^\s*(?P<count>\d{1,3})\s*$")
 # `nvidia-smi -L | wc -l` prints nothing but the number; a jsonpath of several fields prints them side by side.
-COUNTED = re.compile(r"^\$ (?:nvidia-smi -L|npu-smi info -m|rocm-smi --showid|hl-smi -L)\b.*\| *wc -l *$")
+COUNTED = re.compile(
+    r"^(?:[\w.@~:-]{0,40})?[$#] (?:nvidia-smi -L|npu-smi info -m|rocm-smi --showid|hl-smi -L)\b.*\| *wc -l *$")
 _FIELDS = re.compile(r"\{[^{}]*\}")
 NUMBERS = re.compile(r"^\s*\d{1,3}(?: +\d{1,3})+\s*$")
 DEVICE_COUNT = re.compile(r"device_count\(\)\s*(?:->|=|:)?\s*(?P<count>\d{1,3})\b")

@@ -68,11 +68,12 @@ class Judged:
 def judge_place(
     subject: Subject, rules: Sequence[Bound], taxonomy: Mapping[str, RootCause], *, ports: tuple[str, ...],
     accelerator: bool, live: bool, held_explains: frozenset[str], where: str | None, whole: bool,
-    stranger: str | None = None,
+    stranger: str | None = None, drive: bool = False,
 ) -> Judged:
     """Every rule for one place. `where` is what the findings name as their address.
 
-    `stranger`: why nothing about the place is the machine's fault, where it is plainly no accelerator.
+    `stranger`: why nothing about the place is the machine's fault, where it is plainly no accelerator. `drive`: it is
+    storage, which people exchange while it runs.
     Most places hear none of most rules' patterns; those rules need no judging.
     """
     judged = Judged()
@@ -103,14 +104,15 @@ def judge_place(
         found = _ranked(rule, judgement, subject, taxonomy[rule.root_cause], where, ports, accelerator=accelerator)
         known = by_cause.get(rule.root_cause)
         by_cause[rule.root_cause] = found if known is None else _merged(known, found)
-    judged.ranked = [_returned(one, judged.settled) if cause in DEPARTURES and one.last < judged.settled else one
-                     for cause, one in by_cause.items()]
+    judged.ranked = [_returned(one, judged.settled, drive=drive)
+                     if cause in DEPARTURES and one.last < judged.settled else one for cause, one in by_cause.items()]
     return judged
 
 
-def _returned(left: Ranked, at: int) -> Ranked:
-    """The departure of a card whose driver is at work again since line `at`."""
-    finding = replace(left.finding, title=f"{left.finding.title}; it came back since")
+def _returned(left: Ranked, at: int, *, drive: bool) -> Ranked:
+    """The departure of a card whose driver is at work again since line `at`; of a drive it is worth a word only."""
+    finding = replace(left.finding, title=f"{left.finding.title}; it came back since",
+                      severity=Severity.INFO if drive else left.finding.severity)
     return replace(left, until=at, finding=finding, explains=left.explains - OUTLASTS)
 
 

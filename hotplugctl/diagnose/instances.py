@@ -27,6 +27,7 @@ _NPU = re.compile(
 _NPU_WORDS = ("dev", "index_id", "cardid", "ascend")
 _PREFIX = re.compile(r"(?P<driver>[a-z][\w-]+) (?:[0-9a-f:.]{12,16} )?(?P<name>[a-z][a-z_]*\d+)(?:n\d+)?: ")
 _NODE = re.compile(r"/dev/(?:[\w-]+/)*(?P<name>[a-z][a-z_]*\d+)\b")
+_VFIO = re.compile(r"\bvfio-[0-9a-f]{8,40}\b")      # what Kata and others call a device that they hand to a guest
 _ACCEL_MINOR = re.compile(
     r"Initialized (?:intel_vpu|ivpu|habanalabs|qaic|amdxdna|rocket|ethosu) .* on minor (?P<minor>\d+)"
 )
@@ -65,6 +66,8 @@ def _names(line: LogLine) -> Iterator[str]:
     if any(word in folded for word in _NPU_WORDS):
         for match in _NPU.finditer(text):
             yield f"npu:{next(group for group in match.groups() if group is not None)}"
+    if "vfio-" in text:
+        yield from _VFIO.findall(text)
     prefix = _PREFIX.match(text)
     if prefix is not None:
         yield prefix["name"]

@@ -51,7 +51,7 @@ def fold(ranked: Sequence[Ranked]) -> list[Ranked]:
 
 
 def _explains(parent: Ranked, child: Ranked) -> bool:
-    """Does `parent` explain `child`: by its rule, about the same place, its machine, or what lies below it?"""
+    """Does `parent` explain `child`: by its rule, about the same place, its machine, or what lies below or above it?"""
     if parent.finding.id == child.finding.id:
         if parent.place is None or child.place is None:
             return parent.place is not None
@@ -61,9 +61,11 @@ def _explains(parent: Ranked, child: Ranked) -> bool:
         return same_card or (upper.place in lower.ports and lower.place not in upper.ports)
     if child.finding.id not in parent.explains or child.last > parent.until:
         return False
-    return child.place is None or parent.place == child.place or (
-        parent.place is not None
-        and (parent.place in child.ports or device_of(parent.place) == device_of(child.place))
+    if child.place is None or parent.place == child.place:
+        return True
+    return parent.place is not None and (
+        parent.place in child.ports or child.place in parent.ports
+        or device_of(parent.place) == device_of(child.place)
     )
 
 

@@ -87,13 +87,18 @@ class Place:
         return self.accelerator or self.slot_name is not None or _driven_by(self, "vfio-pci")
 
     @property
+    def drive(self) -> bool:
+        """Is it plainly storage?"""
+        return self.device is not None and _kind_of(self.device) == "storage"
+
+    @property
     def stranger(self) -> str | None:
-        """Why it is plainly no accelerator; None where it may be one, was named, or a slot or a VM's driver has it."""
+        """Why it is plainly no accelerator; None where it may be one, was named, or a port or a VM's driver has it."""
         device = self.device
         if self.bridge or self.named or self.accelerator or device is None or device.address is None:
             return None
         lines = [hit.line for hits in self.heard.values() for hit in hits]
-        if any(line.slot is not None or _TAKEN.match(line.text) for line in lines):
+        if any(line.slot is not None or line.text.startswith("pcieport ") or _TAKEN.match(line.text) for line in lines):
             return None
         kind = _kind_of(device)
         onboard, first = device.address.split(":")[1] == "00", device.address.endswith(".0")

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ..model import ADDRESS, Device, LogLine, Port, Probed, Slot, bus_of
+from ..model import ADDRESS, Device, LogLine, Port, Probed, Slot, SlotControl, bus_of
 from ..rules.hearing import seconds
 
 _PORT = re.compile(r"(?:pcieport|pciehp|shpchp|pcie_bwctrl) (?=[0-9a-f]{4,8}:)")
 _BRIDGE = re.compile(r"\[[0-9a-f]{4}:[0-9a-f]{4}\] type 01 class|PCI bridge to \[bus|\bbridge window \[")
-_BUSES = re.compile(r"PCI bridge to \[bus ([0-9a-f]{2})(?:-([0-9a-f]{2}))?\]")
+_BUSES = re.compile(r"(?:PCI bridge|bridge window \[[^\]]*\]) to \[bus ([0-9a-f]{2})(?:-([0-9a-f]{2}))?\]")
 # What a slot's line says of its card: it comes, it goes, either of them, or nothing will come of it.
 _SLOT_SAYS: tuple[tuple[re.Pattern[str], frozenset[str]], ...] = tuple(
     (re.compile(rf"[Ss]lot ?\([^)]*\):? (?:{words})|{old}"), frozenset(ways)) for words, old, ways in (
@@ -32,7 +32,8 @@ _SLOT_SAYS: tuple[tuple[re.Pattern[str], frozenset[str]], ...] = tuple(
 )
 # What a card's own line says.
 _CARD_SAYS: tuple[tuple[re.Pattern[str], frozenset[str]], ...] = (
-    (re.compile(r"\[[0-9a-f]{4}:[0-9a-f]{4}\] type 0[01] class|Probe driver IN|enabling device|BAR \d|No bus number"),
+    (re.compile(r"\[[0-9a-f]{4}:[0-9a-f]{4}\] type 0[01] class|Probe driver IN|enabling device|BAR \d|No bus number"
+                r"|\[drm\] Initialized \S+ .* for "),
      frozenset({"comes"})),
     (re.compile(r"[Rr]emov(?:e driver|ing from iommu)|device inaccessible|: Removing|: finishing device"
                 r"|Attempting to remove|Relaying device request|GPU has fallen off|device lost from bus"
@@ -43,7 +44,9 @@ _CARD_SAYS: tuple[tuple[re.Pattern[str], frozenset[str]], ...] = (
 # A port that contains or reports an error, and the card below it that feels it.
 _CONTAINS = re.compile(r"DPC: (?:containment event|unmasked|ERR_|RP PIO)|AER: \S+ \S+ error message received")
 _FEELS = re.compile(
-    r"AER: |PCIe Bus Error|PCI error: |device inaccessible|device lost|GPU has fallen off|error detected|I/O error")
+    r"AER: |PCIe Bus Error|PCI error: |pci_err_detected|device inaccessible|device lost|GPU has fallen off"
+    r"|error detected|I/O error")
+_NUMBERED = re.compile(r"pciehp: Slot #(\d{1,5}) ")      # how pciehp announces a slot; its lines call it by a name
 _SOON = 6.0     # seconds: a card's first line comes within a second of Link Up, a button adds five
 _NEAR = 12      # lines, where no clock tells
 _LATER = 600.0  # seconds between the removal of a card by software and its leaving the slot
@@ -107,6 +110,9 @@ def grow(devices: Iterable[Device], ports: Iterable[Port], slots: Iterable[Slot]
 
 def _add_port(tree: Tree, port: Port) -> None:
     tree.bridges.add(port.address)
+    number = port.slot.number if isinstance(port.slot, SlotControl) else None
+    if isinstance(number, int):
+        _name(tree, str(number), port.address)
     if isinstance(port.secondary_bus, int) and isinstance(port.subordinate_bus, int) and port.secondary_bus:
         tree.buses[port.address] = (port.secondary_bus, port.subordinate_bus)
 
@@ -124,12 +130,18 @@ def _read(tree: Tree, line: LogLine) -> None:
             first = int(buses[1], 16)
             tree.buses.setdefault(line.address, (first, int(buses[2] or buses[1], 16)))
     if is_port:
-        if line.slot is not None:
-            tree.slot_port.setdefault(line.slot, line.address)
-            tree.port_slot.setdefault(line.address, line.slot)
+        numbered = _NUMBERED.search(text)
+        slot = line.slot or (numbered[1] if numbered is not None else None)
+        if slot is not None:
+            _name(tree, slot, line.address)
         for address in line.also:
             if address != line.address:
                 _tie(tree, address, line.address)
+
+
+def _name(tree: Tree, slot: str, port: str) -> None:
+    tree.slot_port.setdefault(slot, port)
+    tree.port_slot.setdefault(port, slot)
 
 
 def _watch(tree: Tree, lines: Sequence[LogLine]) -> None:

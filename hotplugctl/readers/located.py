@@ -15,7 +15,7 @@ LIBVIRT = re.compile(r"\bpci_([0-9a-f]{4})_([0-9a-f]{2})_([01][0-9a-f])_([0-7])\
 # A path in sysfs names the ports above a device first.
 _PATH = re.compile(rf"/devices/pci[0-9a-f:]+(?:/{_ADDRESS})*/({_ADDRESS})(?![0-9a-fA-F])(?!/[0-9a-f]{{4,8}}:)")
 SHORT = re.compile(
-    r"(?:\bbdf ?[=:] ?|\b[Dd]evice[ =]\[?|\bhost=|\bslot=|\bPCI[: ]|\bBDF[: ]{1,2}|\bGPU |\[|\bpci[@ ])"
+    r"(?:\bbdf ?[=:] ?|\b[Dd]evice[ =]\[?|\bhost=|\bslot=|\bPCI[: ]|\bBDF[\\\": ]{1,6}|\bGPU |\[|\bpci[@ ])"
     r"([0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7])(?![\w.:])"
 )
 # What SHORT needs at least; simple, so that even `re` finds it fast in a large log.

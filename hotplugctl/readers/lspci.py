@@ -77,7 +77,8 @@ def read_lspci(text: str, source: str) -> Listing:
     text = usual_form(text)
     blocks = _longest(_blocks(text))
     said = [sum(_IN_USE in line for line in block) for block in blocks]
-    # In a listing whose lines are not where they belong, a function without the line may have a driver all the same.
+    # In a listing whose lines are not where they belong, a function without the line may have a driver all the same;
+    # so may the last one where `lspci -v` does not end with the empty line that it puts behind each function.
     drivers_shown = any(said) and max(said) == 1 and sum(said) == text.count(_IN_USE)
     devices, ports = [], []
     for block in blocks:
@@ -87,7 +88,8 @@ def read_lspci(text: str, source: str) -> Listing:
         if head["class"].endswith("bridge") and "Host bridge" not in head["class"]:
             ports.append(_port(head, block))
         else:
-            devices.append(_device(head, block, source, drivers_shown=drivers_shown))
+            cut = block is blocks[-1] and not text.endswith("\n\n") and any("\tLnk" in line for line in block)
+            devices.append(_device(head, block, source, drivers_shown=drivers_shown and not cut))
     by_bus = {port.secondary_bus: port for port in ports if isinstance(port.secondary_bus, int)}
     return Listing(tuple(_with_port(device, by_bus) for device in devices), tuple(ports))
 
