@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from . import config, select
-from .diagnose import KERNEL_LOGS, Explanation, diagnose, explain, scene
+from .diagnose import KERNEL_LOGS, Explanation, Scene, diagnose, explain, scene
 from .errors import Exit, HotplugError
 from .host.live import Live
-from .model import Diagnosis, Machine, Profile, Rule, Severity, iso_time
+from .model import Diagnosis, Machine, Profile, RootCause, Rule, Severity, iso_time
 from .options import Common, duration
 from .readers import archives
 from .rules import load
@@ -43,10 +43,14 @@ class Case:
         return diagnose(
             self.machine, self.rules, load.taxonomy(), self.profiles, named=self.named, live=self.live)
 
+    @property
+    def scene(self) -> Scene:
+        """What the rules are judged on."""
+        return scene(self.machine, self.rules, self.profiles, named=self.named, live=self.live)
+
     def explained(self, name: str) -> Explanation:
         """How the rule or the root cause of that name comes out here."""
-        seen = scene(self.machine, self.rules, self.profiles, named=self.named, live=self.live)
-        return explain(name, self.rules, load.taxonomy(), seen)
+        return explain(name, self.rules, load.taxonomy(), self.scene)
 
 
 def severity(text: str) -> Severity:
@@ -105,7 +109,23 @@ def from_files(
     select.check_filters(filters, {profile.id: profile.name for profile in profiles})
     machine = _recent(machine, since)
     wanted = _names(_chosen(machine, named, filters)) if named or filters != select.Filters() else ()
-    return Case(machine, rules, profiles, wanted, live=bool(found.bundles), scanned=found.scanned)
+    case = Case(machine, rules, profiles, wanted, live=bool(found.bundles), scanned=found.scanned)
+    if wanted and not found.bundles:
+        _spoken_of(case)
+    return case
+
+
+def _spoken_of(case: Case) -> None:
+    """Raises HotplugError(UNKNOWN) where nothing in what was sent speaks of any device that was named."""
+    seen = case.scene
+    if any(place.named and (place.spoke >= 0 or place.probed or place.bridge or place.port or place.slot)
+           for place in seen.places):
+        return
+    known = sorted({place.address for place in seen.places if place.address and not place.named})
+    raise HotplugError(
+        f"{case.named[0]} is not in the evidence", why=f"it speaks of {', '.join(known[:6])}" if known else "",
+        hint="hotplugctl diagnose --from FILE, without a device", exit=Exit.UNKNOWN,
+    )
 
 
 def _file(path: str) -> str:
@@ -166,9 +186,14 @@ def _redacted(machine: Machine, hosts: Sequence[str], looks: Sequence[Look]) -> 
     )
 
 
+def root_causes() -> tuple[RootCause, ...]:
+    """All root causes that a diagnosis may end in, but for "none"."""
+    return tuple(cause for cause in load.taxonomy().values() if cause.id != "none")
+
+
 def is_rule(name: str) -> bool:
     """Is it a rule's name, rather than a root cause's?"""
-    return any(rule.id == name for rule in load.rules(config.authored("rules.d")))
+    return any(rule.id == name.casefold() for rule in load.rules(config.authored("rules.d")))
 
 
 def explanation(name: str) -> Explanation:

@@ -251,7 +251,8 @@ def diagnose(
     since: Annotated[str | None, typer.Option(metavar="D", help="Only log lines this recent.")] = None,
     fail_on: Annotated[str, typer.Option(metavar="SEVERITY", help="Exit 1 from this severity on.")] = "warning",
     explain: Annotated[str | None, typer.Option(
-        metavar="RULE|CAUSE", help="What it means, how it is told, and how that comes out here.")] = None,
+        metavar="RULE|CAUSE",
+        help="What it means, how it is told, how that comes out here; `all` lists the causes.")] = None,
     capture: Capture = None, keep_identifiers: Keep = False,
     vendor: Vendor = None, state: StateIs = None, slot: SlotIs = None, numa: Numa = None, label: Label = None,
 ) -> Exit:
@@ -264,6 +265,10 @@ def diagnose(
         raise HotplugError("--explain has no page", why="a page shows one case",
                            hint=f"hotplugctl diagnose --explain {explain}", exit=Exit.USAGE)
     filters = select.Filters(vendor or (), state or (), slot or (), numa or (), label or ())
+    if explain == "all":
+        causes = case.root_causes()
+        show.loose(common, "root_causes", causes, lambda: verdicts.causes(causes))
+        return Exit.OK
     if explain is not None and not case.is_rule(explain) and not (
             devices or from_ or capture or since or common.root != "/" or filters != select.Filters()):
         return _explained(common, case.explanation(explain))       # a cause, and no evidence is named

@@ -119,7 +119,7 @@ def duration(text: str, option: str) -> float:
         if text == "infinity":
             return float("inf")
         raise HotplugError(
-            f"{option} {text!r} is not a duration", why="durations are written 500ms, 3s, 5m or infinity",
+            f"{option} {text!r} is not a duration", why="durations are written 500ms, 3s, 5m, 2h, 7d or infinity",
             hint=f"{option} 3s", exit=Exit.USAGE,
         )
     return float(match[1]) * _SECONDS[match[2]]

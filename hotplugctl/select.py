@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from .errors import Exit, HotplugError
 from .model import ADDRESS, Device, Machine, Slot, State, parse_address
 
+_FILES = (".txt", ".log", ".gz", ".xz", ".bz2", ".tar", ".tgz", ".json", ".jsonl")     # what names of files end in
+
 
 @dataclass(frozen=True, slots=True)
 class Filters:
@@ -121,7 +123,10 @@ def _absent(word: str, machine: Machine) -> HotplugError:
         known += [value for value in (device.serial, device.uuid) if isinstance(value, str)]
     near = difflib.get_close_matches(word, known, n=3, cutoff=0.6)
     why = f"did you mean {' or '.join(near)}?" if near else "no accelerator, slot, node or serial of that name is here"
-    return HotplugError(f"no device {word}", why=why, hint="hotplugctl list", exit=Exit.UNKNOWN)
+    hint = "hotplugctl list"
+    if not near and not word.startswith("/dev/") and ("/" in word or word.endswith(_FILES)):
+        why, hint = "a file of evidence is given with --from", "hotplugctl diagnose --from FILE"
+    return HotplugError(f"no device {word}", why=why, hint=hint, exit=Exit.UNKNOWN)
 
 
 def _no_such(what: str, wanted: str, known: Sequence[str]) -> HotplugError:

@@ -70,6 +70,24 @@ def test_a_rule_is_explained_on_this_machine_and_a_cause_where_evidence_is_named
     assert hotplugctl("diagnose", "--explain", told["rules"][0]["id"], "-o", "json").data["trials"] == []
 
 
+def test_a_device_that_the_evidence_does_not_speak_of_is_said_to_be_missing(tmp_path: Path) -> None:
+    log = tmp_path / "dmesg.txt"
+    log.write_text("[ 9.000000] nvidia 0000:03:00.0: probe with driver nvidia failed with error -110\n")
+    result = hotplugctl("diagnose", "--from", str(log), "0000:99:00.0")
+    assert (result.code, result.out) == (Exit.UNKNOWN, "")
+    assert "0000:99:00.0 is not in the evidence: it speaks of 0000:03:00.0" in result.err
+    assert hotplugctl("diagnose", "--from", str(log), "0000:03:00.0").code == Exit.FAULT
+
+
+@pytest.mark.parametrize(("start", "says"), [(b"PK\x03\x04", "a zip archive: unpack it"), (b"\x7fELF", "a program")])
+def test_what_is_no_text_is_named_and_not_read(tmp_path: Path, start: bytes, says: str) -> None:
+    other = tmp_path / "other"
+    other.write_bytes(start + b"fail error fail\n" * 40)
+    result = hotplugctl("diagnose", "--from", str(other))
+    assert result.code == Exit.UNKNOWN
+    assert says in result.err
+
+
 def test_since_counts_back_from_the_newest_line_of_each_log(tmp_path: Path) -> None:
     for name, failed, last in (("a", "[  100.000000]", "[  900.000000]"),
                                ("b", "Mar  2 08:00:00 n kernel:", "Mar  2 09:00:00 n kernel:")):

@@ -560,9 +560,9 @@ def test_failure_lines_that_no_rule_knows_are_counted_quoted_and_named() -> None
 [ 700.3] nvidia 0000:3b:00.0: frobnicator failed: $(reboot)""")
     driver = next(one for one in found.layers if one.layer.value == "driver")
     assert (found.verdict, driver.state) == ("unknown", "unknown")
-    assert driver.because.startswith("3 failure lines")
+    assert driver.because.startswith("3 failures without a known cause")
     assert "Xid (PCI:0000:3b:00): 48" in driver.because
-    assert "Xid 48, 64 and line 3" in found.collect_next[0]
+    assert "Xid 48, 64 and log0:3" in found.collect_next[0]
     assert not any("$(" in command for command in found.collect_next), "what a log says is never for the shell"
 
 
@@ -927,6 +927,58 @@ def test_groups_within_a_condition_are_told_apart_by_their_depth() -> None:
     (conditions,) = explain("hw.presence-flapping", RULES, TAXONOMY).conditions
     assert [(one.depth, one.word) for one in conditions if one.text == "all of these"] == [(0, "any")] * 2
     assert {one.depth for one in conditions if one.word == "all"} == {1}
+
+
+def test_an_excuse_of_another_bar_is_said_to_excuse_nothing() -> None:
+    (trial,) = tried(
+        "hw.bar-no-space", "[ 1.0] pci 0000:3b:00.0: BAR 1: no space for [mem size 0x2000000000 64bit pref]",
+        "[ 1.1] pci 0000:3b:00.0: BAR 3: assigned [mem 0x9c000000-0x9dffffff 64bit pref]").trials or ()
+    assert trial.answer == "yes"
+    (other,) = [step for step in trial.steps if step.condition.word == "unless" and step.found]
+    assert (other.answer, other.because) == ("no", "it is there, and excuses no line of the rule")
+
+
+@pytest.mark.parametrize("text", [
+    "Nov  9 10:00:01 n CRON[991]: (root) CMD (nvidia-smi || echo 'NVRM: Xid (PCI:0000:3b:00): 79, fallen off the bus')",
+    "Nov  9 10:00:01 n sudo[12]:  ann : TTY=pts/0 ; PWD=/ ; USER=root ; COMMAND=/bin/grep 'GPU has fallen off the bus'",
+])
+def test_what_a_command_speaks_of_has_not_happened(text: str) -> None:
+    assert of_texts(text).verdict == "unknown"
+
+
+def test_what_follows_from_another_layer_leaves_its_own_open() -> None:
+    found = of_texts("""
+[ 812.5] pci 0000:3b:00.0: BAR 1: no space for [mem size 0x2000000000 64bit pref]
+[ 813.0] nvidia: probe of 0000:3b:00.0 failed with error -1""")
+    states = {one.layer.value: (one.state, one.because) for one in found.layers}
+    assert states["hardware"][0] == "fault"
+    assert states["driver"] == (
+        "unknown", "0000:3b:00.0: the driver could not initialise the card, which follows from bar_space_exhausted")
+
+
+def test_a_row_of_a_vendor_s_table_is_about_one_card() -> None:
+    found = of_texts("""
+| 0     910B3               | OK            | 92.4        45                0    / 0             |
+| 0                         | 0000:C1:00.0  | 0           0    / 0          3402 / 65536         |
+| 1     910B3               | Critical      | 95.1        47                0    / 0             |
+| 0                         | 0000:C2:00.0  | 0           0    / 0          3402 / 65536         |""")
+    assert answer(found) == ("health_check_failed", "0000:c2:00.0")
+    lost = of_texts("""
+|   1  NVIDIA H100 80GB HBM3          On  | 00000000:65:00.0 Off |                 ERR! |
+|ERR!  ERR! ERR!             N/A / ERR!   |   GPU is lost        | ERR!          ERR!   |""")
+    assert answer(lost) == ("device_inaccessible", "0000:65:00.0")
+
+
+def test_a_card_that_came_back_explains_what_began_before_and_not_what_began_later() -> None:
+    left = """
+[ 100.0] pcieport 0000:3a:00.0: pciehp: Slot(3): Link Down
+[ 100.1] nvidia 0000:3b:00.0: device lost from bus!
+[ 102.0] pcieport 0000:3a:00.0: pciehp: Slot(3): Link Up
+[ 102.5] pci 0000:3b:00.0: [10de:2330] type 00 class 0x030200
+[ 104.0] [drm] Initialized nvidia-drm 0.0.0 for 0000:3b:00.0 on minor 1"""
+    assert answer(of_texts(left)) == ("link_lost", GPU)
+    later = of_texts(left + "\n[ 900.0] NVRM: Xid (PCI:0000:3b:00): 119, pid=4, Timeout after 6s of waiting for RPC!")
+    assert answer(later) == ("device_heartbeat_lost", GPU)
 
 
 def test_a_long_log_is_read_in_reasonable_time() -> None:

@@ -9,6 +9,6 @@ from __future__ import annotations
 from .conclude import diagnose
 from .explain import Explanation, explain
 from .findings import HELD_EXPLAINS
-from .scene import KERNEL_LOGS, scene
+from .scene import KERNEL_LOGS, Scene, scene
 
-__all__ = ["HELD_EXPLAINS", "KERNEL_LOGS", "Explanation", "diagnose", "explain", "scene"]
+__all__ = ["HELD_EXPLAINS", "KERNEL_LOGS", "Explanation", "Scene", "diagnose", "explain", "scene"]

@@ -20,7 +20,7 @@ from ..model import (
 from ..rules.hearing import must_hear, of_machine
 from ..rules.judge import Subject
 from . import tree
-from .findings import HELD_EXPLAINS, Bound, Judged, is_fault, judge_place, missing_rung
+from .findings import HELD_EXPLAINS, Bound, Judged, judge_place, missing_rung
 from .lacking import commands
 from .rank import TOPMOST, Ranked, fold, root_of, worst
 from .report import collect_next, layer_states
@@ -74,7 +74,9 @@ def diagnose(
     first = _walked(examined, root)
     checks = walk(first.subject, [one.finding for one in first.judged.ranked]) if live and first is not None else ()
     absent = [e.place.address or "" for e in examined if live and e.place.named and _nothing_there(e.place)]
-    ruled_out = tuple(out for e in examined for out in e.judged.ruled_out)
+    stands = {(one.finding.id, one.finding.address) for one in ranked}
+    ruled_out = tuple(out for e in examined for out in e.judged.ruled_out
+                      if (out.root_cause, out.address) not in stands)
     devices = tuple(_device_verdict(e, live=live) for e in shown)
     told = timeline(lines, seen.heard, rules, seen.places, [one.finding for one in findings], ruled_out,
                     _relevant(examined, grown), machine, KERNEL_LOG, live=live)
@@ -83,7 +85,7 @@ def diagnose(
         root_cause=root.finding if root is not None else None,
         devices=devices,
         findings=tuple(one.finding for one in findings),
-        layers=layer_states([one for e in examined for one in e.judged.ranked if is_fault(one)],
+        layers=layer_states([one for e in examined for one in e.judged.ranked],
                             [proof for e in examined if not live or _looked_at(e) for proof in e.judged.fine],
                             pending, () if verdict == "healthy" else odd),
         ruled_out=ruled_out,
@@ -113,9 +115,11 @@ def _relevant(examined: Sequence[_Examined], grown: tree.Tree) -> frozenset[str]
 def _walked(examined: Sequence[_Examined], root: Ranked | None) -> _Examined | None:
     """The place to walk through: the first named, else the one at fault, else the first card that is not in order."""
     cards = [e for e in examined if _looked_at(e)]
+    at_fault = [e for e in examined if root is not None and e.root is root and e.place.address is not None]
     choices = (
+        [e for e in at_fault if e.place.named],
         [e for e in examined if e.place.named],
-        [e for e in examined if root is not None and e.root is root and e.place.address is not None],
+        at_fault,
         [e for e in cards if not _in_order(e.subject)],
         cards,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..errors import Exit, HotplugError
 from ..model import Evidence, Probed, RootCause, Rule, Trit
@@ -71,6 +71,7 @@ def explain(
 
     Raises HotplugError (usage) with near matches when there is neither.
     """
+    name = name.casefold()
     chosen = tuple(rule for rule in rules if name in (rule.root_cause, rule.id))
     if name in taxonomy:
         cause = taxonomy[name]
@@ -82,7 +83,7 @@ def explain(
         near = difflib.get_close_matches(name, [*taxonomy, *(rule.id for rule in rules)], n=3, cutoff=0.5)
         raise HotplugError(
             f"no rule and no root cause named {name}", why=f"near: {', '.join(near)}" if near else "",
-            hint="man 5 hotplugctl-rules", exit=Exit.USAGE,
+            hint="hotplugctl diagnose --explain all", exit=Exit.USAGE,
         )
     conditions = tuple(tuple(_condition(part) for part in steps.parts(rule)) for rule in chosen)
     if scene is None:
@@ -103,8 +104,17 @@ def _tells(trial: Trial, subject: Subject) -> bool:
 
 
 def _trial(rule: Rule, subject: Subject) -> Trial:
-    tried = tuple(_step(part, steps.judged(part, subject), subject) for part in steps.parts(rule))
+    judged = [(part, steps.judged(part, subject)) for part in steps.parts(rule)]
+    excusing = frozenset(judgement.because for _, judgement in judged if judgement.excused)
+    tried = tuple(_step(part, _of_use(part, judgement, excusing), subject) for part, judgement in judged)
     return Trial(rule.id, subject.address, subject.slot_name, _word(judge(rule, subject).answer), tried)
+
+
+def _of_use(part: steps.Part, judgement: Judgement, excusing: frozenset[str]) -> Judgement:
+    """A line that could excuse others and excuses none of those here comes to nothing: of another BAR, or too early."""
+    if part.word != "unless" or not judgement.hits or any(hit.line.text.strip() in excusing for hit in judgement.hits):
+        return judgement
+    return replace(judgement, answer=Trit.NO, because="it is there, and excuses no line of the rule")
 
 
 def _step(part: steps.Part, judgement: Judgement, subject: Subject) -> Step:

@@ -241,8 +241,3 @@ def missing_rung(subject: Subject, *, live: bool) -> State | None:
     if not live or device is None or not device.sure or device.missing is None:
         return None
     return next_rung(device.rung)
-
-
-def is_fault(ranked: Ranked) -> bool:
-    """Does this finding make a fault: a warning or worse that nothing else explains?"""
-    return ranked.finding.follows_from is None and ranked.finding.severity.at_least(Severity.WARNING)

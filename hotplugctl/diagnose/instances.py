@@ -38,6 +38,7 @@ _DRM_MINOR = re.compile(r"\[drm\] Initialized (?P<driver>\S+) .* on minor (?P<mi
 _RECORD = re.compile(r"(\{\d+\})\[Hardware Error\]: ")
 # A row of npu-smi's table, whose other half is the line below it: `| 2  910B2 | OK | ...`, `| 0 | 0000:81:00.0 | ...`.
 _ROW = re.compile(r"\|\s*(?P<number>\d+)\s+\S+\s*\|\s*[A-Za-z]+\s*\|")
+_UPPER = re.compile(r"\|\s+\d+\s+\S.*\| [0-9A-F]{8}:")
 _PROMPT = re.compile(r"(?:\S+@\S+[:~ ]\S* ?)?[$#] \S")
 _SYSFS = re.compile(r"/sys/bus/pci/devices/([0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7])/")
 
@@ -161,11 +162,15 @@ def _by_record(lines: list[LogLine]) -> list[LogLine]:
 
 
 def _by_row(lines: list[LogLine]) -> list[LogLine]:
-    """The upper half of a row in a vendor tool's table is about the device that the lower half names."""
+    """Both halves of a row in a vendor tool's table are about the device that one of them names."""
     for i, (line, below) in enumerate(pairwise(lines)):
         if below.text.startswith("|") and below.address is not None and line.address is None \
                 and line.source == below.source and _ROW.match(line.text):
             lines[i] = replace(line, address=below.address)
+    for i, (line, below) in enumerate(pairwise(lines), 1):      # nvidia-smi has the address in the upper half
+        if below.text.startswith("|") and below.address is None and line.source == below.source \
+                and _UPPER.match(line.text):
+            lines[i] = replace(below, address=line.address)
     return lines
 
 

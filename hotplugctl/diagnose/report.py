@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ..model import Finding, Layer, LayerState, LogLine, Machine, Profile, Rule
+from ..model import Finding, Layer, LayerState, LogLine, Machine, Profile, Rule, Severity
 from .excerpt import excerpt
 from .rank import Ranked
 
@@ -17,24 +17,30 @@ _SPEAKERS: tuple[tuple[re.Pattern[str], Layer], ...] = (
     (re.compile(r"NVRM|\[ascend\]|[a-z][\w-]* [0-9a-f]{4,8}:[0-9a-f]{2}:"), Layer.DRIVER),
     (re.compile(r"Traceback|panic: |terminate called"), Layer.APPLICATION),
 )
+_PLAIN = re.compile(r"[\w./@+-]{1,60}")        # a file's name that has a place in a command
 _XID = re.compile(r"NVRM: Xid \([^)]*\): (\d+)")
 
 
 def layer_states(
-    faults: Sequence[Ranked], fine: Sequence[tuple[Rule, str]], pending: Sequence[tuple[Rule, str]],
+    found: Sequence[Ranked], fine: Sequence[tuple[Rule, str]], pending: Sequence[tuple[Rule, str]],
     odd: Sequence[LogLine],
 ) -> tuple[LayerState, ...]:
-    """Each layer: fault where a finding stands; unknown where something is not explained or not finished; ok by proof.
+    """Each layer: fault where a finding stands; unknown where something follows from another layer's fault, is not
+    explained or not finished; ok by proof.
 
     `fine` and `pending` are harmless rules with their titles, `odd` the failure lines that no rule knows.
     """
     states = []
     for layer in Layer:
-        fault = next((one.finding.title for one in faults if one.finding.layer is layer), None)
+        own = [one for one in found if one.finding.layer is layer and one.finding.severity.at_least(Severity.WARNING)]
+        fault = next((one.finding.title for one in own if one.finding.follows_from is None), None)
+        folded = next((f"{one.finding.title}, which follows from {one.finding.follows_from}" for one in own), None)
         strange = [line for line in odd if layer_of(line) is layer]
         open_end, proof = (_titled(rules, layer) for rules in (pending, fine))
         if fault is not None:
             states.append(LayerState(layer, "fault", fault))
+        elif folded is not None:
+            states.append(LayerState(layer, "unknown", folded))
         elif strange:
             states.append(LayerState(layer, "unknown", _not_understood(strange)))
         elif open_end is not None:
@@ -57,9 +63,9 @@ def layer_of(line: LogLine) -> Layer:
 
 
 def _not_understood(lines: Sequence[LogLine]) -> str:
-    count = "a failure line" if len(lines) == 1 else f"{len(lines)} failure lines"
+    count = "a failure" if len(lines) == 1 else f"{len(lines)} failures"
     first = excerpt(lines[0].text.strip())
-    return f"{count} that no rule explains{'' if len(lines) == 1 else ', the first'}: {first}"
+    return f"{count} without a known cause{'' if len(lines) == 1 else ', the first'}: {first}"
 
 
 def collect_next(
@@ -77,10 +83,11 @@ def collect_next(
     commands = _beside(machine, address, profile, absent) if live else _instead(machine, address)
     if verdict == "unknown":
         commands += [command for command in lacking if command not in commands]
-    if root is None or root.layer in (Layer.RUNTIME, Layer.APPLICATION):
+    journal = any(line.time is not None and line.monotonic is None for line in machine.logs)
+    if not journal and (root is None or root.layer in (Layer.RUNTIME, Layer.APPLICATION)):
         commands.append("sudo journalctl -b -o short-iso > journal.txt")
     if odd:
-        commands[:1] = [f"{commands[0]}  # not explained: {_named(odd)}"] if commands else []
+        commands[:1] = [f"{commands[0]}  # without a known cause: {_named(odd)}"] if commands else []
     return tuple(commands)
 
 
@@ -103,7 +110,7 @@ def _instead(machine: Machine, address: str | None) -> list[str]:
     commands = []
     if not any(line.monotonic is not None or "pci" in line.text for line in machine.logs):
         commands.append("sudo dmesg --time-format iso > dmesg.txt")
-    if not machine.devices:
+    if not machine.devices and not machine.ports:
         commands.append(f"sudo lspci -vvv -nn{f' -s {address}' if address is not None else ''} > lspci.txt")
     return [*commands, "sudo hotplugctl diagnose --capture case.tar"]
 
@@ -111,8 +118,9 @@ def _instead(machine: Machine, address: str | None) -> list[str]:
 def _named(odd: Sequence[LogLine]) -> str:
     """The lines by code or by number: what a log says has no place in a command that people paste."""
     codes = {int(code[1]): None for line in odd if (code := _XID.match(line.text.lstrip())) is not None}
-    others = [line.line for line in odd if _XID.match(line.text.lstrip()) is None]
+    others = [f"{line.source}:{line.line}" if _PLAIN.fullmatch(line.source) else f"line {line.line}"
+              for line in odd if _XID.match(line.text.lstrip()) is None]
     parts = [f"Xid {', '.join(map(str, codes))}"] if codes else []
     if others:
-        parts.append(f"line{'s' if len(others) > 1 else ''} {', '.join(map(str, others[:5]))}")
+        parts.append(", ".join(others[:5]))
     return " and ".join(parts) + (", ..." if len(others) > 5 else "")

@@ -10,7 +10,7 @@ from ..rules.hearing import seconds
 from .subjects import Place
 
 FAILURE = re.compile(
-    r"\*ERROR\*|\[ERROR\]|\b(?:ERROR|CRITICAL|FATAL|Traceback|Xid|Oops|BUG)\b"
+    r"\*ERROR\*|\[ERROR\]|\b(?:ERROR|CRITICAL|FATAL|Traceback|Xid|Oops|(?-i:BUG))\b"
     r"|\b(?:fail(?:ed|ure|s)?|fatal|error|time(?:d )?[ -]?out|abort(?:ed)?|cannot|can't|unable to|refused|denied"
     r"|not responding|hung|lost|wedged|unusable|inaccessible|giving up)\b", re.IGNORECASE,
 )

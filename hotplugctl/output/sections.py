@@ -69,7 +69,8 @@ def proof(found: Diagnosis) -> Html | None:
 def _evidence(one: Evidence, most: int | None = None) -> Html:
     where = f"{one.source}:{one.line}" if one.line is not None else one.source
     long = len(one.text) > 1000
-    return tag("li", tag("span", tag("bdi", where), f" at {one.time}" if one.time else None, class_="where"),
+    when = f" at {verdicts.clock(one.time)}" if one.time else None
+    return tag("li", tag("span", tag("bdi", where), when, class_="where"),
                tag("code", one.text if most is None else excerpt(one.text, most), class_="text", dir="ltr",
                    tabindex=0 if long and most is None else None))
 
@@ -132,7 +133,8 @@ def _moments(numbered: Sequence[tuple[int, Moment]]) -> list[Html]:
     rows, last = [], ""
     for number, moment in numbered:
         source = f"{moment.source}:{moment.line}" if moment.line is not None else moment.source
-        about = [source, *(text for text in (moment.time, verdicts.boot(moment), moment.device) if text)]
+        times = (verdicts.clock(moment.time), verdicts.boot(moment))
+        about = [source, *(text for text in (*times, moment.device) if text)]
         means = tag("span", excerpt(moment.meaning, _LINE), class_="means") if moment.meaning != last else None
         last = moment.meaning
         rows.append(tag(

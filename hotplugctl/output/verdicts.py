@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..diagnose.excerpt import excerpt
 from ..diagnose.explain import Condition, Explanation, Trial
-from ..model import Diagnosis, Evidence, Finding, Gap, Moment, Severity, State
+from ..model import Diagnosis, Evidence, Finding, Gap, Moment, RootCause, Severity, State
 from .tables import Column, Row, Table
 
 _PAGE = (Column(""), Column("", wraps=True, least=20))
@@ -28,6 +28,9 @@ _STATES = {"ok": State.READY, "fault": Severity.ERROR, "unknown": None}
 def pages(found: Diagnosis, gaps: Sequence[Gap] = ()) -> list[Table]:
     """The diagnosis as a person reads it at night: verdict first."""
     shown = [_verdict(found)]
+    if gaps:        # before all that was read: what was not may be what matters
+        shown.append(Table(_PAGE, (), tuple(
+            f"could not use {'all of ' if gap.half else ''}{gap.path}: {gap.reason}" for gap in gaps)))
     others = [one for one in found.findings if one is not found.root_cause]
     if others:
         shown.append(_others(others))
@@ -38,9 +41,6 @@ def pages(found: Diagnosis, gaps: Sequence[Gap] = ()) -> list[Table]:
         Column("CHECK" if steps else "LAYER"), Column("STATE", marked=True), Column("BECAUSE", wraps=True, least=16))
     shown.append(Table(columns, tuple(rows)))
     shown += timelines(found)
-    if gaps:
-        shown.append(Table(_PAGE, (), tuple(
-            f"could not use {'all of ' if gap.half else ''}{gap.path}: {gap.reason}" for gap in gaps)))
     return shown
 
 
@@ -57,7 +57,9 @@ def _verdict(found: Diagnosis) -> Table:
             fine = "No fault stands; the evidence shows only events that completed."
             return Table(_PAGE, (), (fine,), "HEALTHY", State.READY)
         rows = [Row(("collect", command)) for command in found.collect_next]
-        return Table(_PAGE, tuple(rows), (), "UNKNOWN: the evidence does not tell the cause")
+        nobody = not (found.devices or found.findings or found.timeline)
+        why = "nothing here is known as an accelerator" if nobody else "the evidence does not tell the cause"
+        return Table(_PAGE, tuple(rows), (), f"UNKNOWN: {why}")
     title = f"{found.verdict.upper()}: {cause.id} at {place(cause)}"
     return Table(_PAGE, tuple(_finding_rows(cause, found)), (), title, cause.severity)
 
@@ -84,29 +86,35 @@ def timelines(found: Diagnosis) -> list[Table]:
     kept = {id(moment) for moment in weighty[:_MOMENTS_SHOWN]}
     left = len(found.timeline) - len(kept) + found.timeline_left_out
     pages = []
-    for clock in found.clocks:
+    for scale in found.clocks:
         rows, said_last = [], ""
         for moment in found.timeline:
-            if moment.clock != clock.number or id(moment) not in kept:
+            if moment.clock != scale.number or id(moment) not in kept:
                 continue
             where = f"{moment.source}:{moment.line}" if moment.line is not None else moment.source
             meaning = moment.meaning if moment.meaning != said_last else '"'
             said_last = moment.meaning
             rows.append(Row(
-                ("*" if moment.proof else " ", after(moment), moment.time, boot(moment), moment.device, where,
+                ("*" if moment.proof else " ", after(moment), clock(moment.time), boot(moment), moment.device, where,
                  excerpt(moment.text, _TEXT_SHOWN), meaning), Severity.ERROR if moment.proof else None))
         # A clock that tells no time of day, or no seconds since boot, needs no column for it.
         empty = [at for at in (2, 3) if not any(row.cells[at] for row in rows)]
         if rows:
-            title = f"TIMELINE of {', '.join(clock.sources)}" + (f", from {clock.start} on" if clock.start else "")
+            start = f", from {clock(scale.start)} on" if scale.start else ""
+            title = f"TIMELINE of {', '.join(scale.sources)}{start}"
             pages.append(Table(
                 tuple(column for at, column in enumerate(_MOMENT) if at not in empty),
                 tuple(Row(tuple(c for at, c in enumerate(row.cells) if at not in empty), row.mark) for row in rows),
                 (), title))
-            pages.append(Table(_PAGE, (), tuple(clock.because)))
+            pages.append(Table(_PAGE, (), tuple(scale.because)))
     if left and pages:
         pages.append(Table(_PAGE, (), (f"{left} more lines of the timeline: -o json",)))
     return [page for page in pages if page.rows or page.notes]
+
+
+def clock(time: str | None) -> str | None:
+    """A time for people: without the year that a syslog stamp lacks (`--03-02T08:10:01`, ISO 8601:2000, truncated)."""
+    return time[2:].replace("T", " ") if time is not None and time.startswith("--") else time
 
 
 def after(moment: Moment) -> str:
@@ -145,7 +153,7 @@ def located(address: str | None, slot: str | None) -> str:
 def said(evidence: Evidence) -> str:
     """`source:line: when text`, as editors and grep have it; when it was is the first question at night."""
     where = f"{evidence.source}:{evidence.line}" if evidence.line is not None else evidence.source
-    return f"{where}: {evidence.time} {evidence.text}" if evidence.time else f"{where}: {evidence.text}"
+    return f"{where}: {clock(evidence.time)} {evidence.text}" if evidence.time else f"{where}: {evidence.text}"
 
 
 def explained(explanation: Explanation) -> list[Table]:
@@ -162,15 +170,24 @@ def explained(explanation: Explanation) -> list[Table]:
         pages.append(Table(_PAGE, tuple(told), (), f"rule {rule.id} ({rule.where})"))
     pages += [_trial(trial) for trial in explanation.trials or ()]
     if explanation.trials is not None and (explanation.elsewhere or not explanation.trials):
-        where = f"{explanation.elsewhere} other places" if explanation.trials else "the evidence"
-        pages.append(Table(_PAGE, (), (f"nothing speaks for it in {where}",)))
+        count = "" if explanation.elsewhere == 1 else "s"
+        where = f"at {explanation.elsewhere} other place{count}" if explanation.trials else "in what was looked at"
+        pages.append(Table(_PAGE, (), (f"nothing speaks for it {where}",)))
     return pages
+
+
+def causes(known: Sequence[RootCause]) -> list[Table]:
+    """The root causes there are, by layer."""
+    columns = (Column("CAUSE"), Column("LAYER"), Column("SEVERITY", 1), Column("MEANING", wraps=True, least=24))
+    rows = tuple(Row((cause.id, cause.layer.value, cause.severity.value, cause.meaning)) for cause in known)
+    return [Table(columns, rows)]
 
 
 def _trial(trial: Trial) -> Table:
     rows = []
     for step in trial.steps:
         found = [said(evidence) for evidence in step.found]
+        found += [step.because] if found and step.because and not step.excused else []
         found += [f"excused: {said(evidence)}; for there is: {step.because}" for evidence in step.excused]
         if not found:
             found = [step.because or ("" if step.answer == "yes" else "nothing in the evidence")]

@@ -93,6 +93,15 @@ def evidence(
     )
 
 
+# What people give that is no text, by what it begins with.
+_NO_TEXT = {
+    b"PK\x03\x04": "a zip archive: unpack it, and give the folder",
+    b"7z\xbc\xaf\x27\x1c": "a 7z archive: unpack it, and give the folder",
+    b"\x7fELF": "a program, no log", b"\x89PNG": "a picture, no log", b"\xff\xd8\xff": "a picture, no log",
+    b"%PDF": "a PDF: give the log itself, as text", b"\xed\xab\xee\xdb": "a package, no log",
+}
+
+
 def _nothing(paths: Sequence[str], gaps: Sequence[Gap], denied: int) -> None:
     why = "; ".join(f"{gap.path}: {gap.reason}" for gap in gaps)
     if denied and denied == len(gaps):
@@ -114,6 +123,8 @@ def _read(found: _Found, path: str, sieve: MakeSieve | None, small: int, limits:
     document = False
     for piece in content:
         document = _is_document(piece) if not start else document
+        if not start and (other := next((what for mark, what in _NO_TEXT.items() if piece.startswith(mark)), None)):
+            raise Unusable(other)
         start.append(piece)
         size += len(piece)
         if size > (max(small, MOST_DOCUMENT) if document else small):

@@ -61,8 +61,14 @@ def hear(rules: Iterable[Rule], lines: Sequence[LogLine]) -> dict[str, list[Hit]
 _SOURCE_CODE = re.compile(r"%[-+#0 ]?\d{0,3}(?:\.\d{1,3})?(?:hh?|ll?|z)?[sduxXpc](?![A-Za-z])|\\n\"[,);]*\s*$")
 
 
+# A command that somebody or something ran is no message of the kernel, whatever stands in it.
+_COMMANDS = re.compile(r"(?:CRON|crond?|anacron|sudo)\[?\d*\]?: .*\b(?:CMD|COMMAND)\b")
+
+
 def _quoted(line: LogLine, match: re.Match[str]) -> bool:
     """Does prose or source code only speak of such a line? What a log's own form stamped was said, not quoted."""
+    if _COMMANDS.match(line.text):
+        return True
     if line.monotonic is not None or line.time is not None:
         return False
     text = line.text.strip()
