@@ -40,6 +40,7 @@ MASKED = re.compile(r"VISIBLE_DEVICES=\S")
 
 def surroundings_of(machine: Machine, lines: Sequence[LogLine]) -> Surroundings:
     """Modules and counts of the machine."""
+    lines = [line for line in lines if line.monotonic is None]      # the kernel counts nothing of this
     listed: dict[str, set[str]] = {}
     nobody = any(NO_CARD.match(line.text) for line in lines)
     counted, asked = None, False

@@ -164,13 +164,13 @@ def _by_record(lines: list[LogLine]) -> list[LogLine]:
 def _by_row(lines: list[LogLine]) -> list[LogLine]:
     """Both halves of a row in a vendor tool's table are about the device that one of them names."""
     for i, (line, below) in enumerate(pairwise(lines)):
-        if below.text.startswith("|") and below.address is not None and line.address is None \
-                and line.source == below.source and _ROW.match(line.text):
+        if not (line.text.startswith("|") and below.text.startswith("|")) or (line.address is None) is (
+                below.address is None) or line.source != below.source or below.line - line.line != 1:
+            continue
+        if line.address is None and _ROW.match(line.text):
             lines[i] = replace(line, address=below.address)
-    for i, (line, below) in enumerate(pairwise(lines), 1):      # nvidia-smi has the address in the upper half
-        if below.text.startswith("|") and below.address is None and line.source == below.source \
-                and _UPPER.match(line.text):
-            lines[i] = replace(below, address=line.address)
+        elif line.address is not None and _UPPER.match(line.text):      # nvidia-smi has the address in the upper half
+            lines[i + 1] = replace(below, address=line.address)
     return lines
 
 

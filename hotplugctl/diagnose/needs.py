@@ -16,7 +16,7 @@ from . import counts, unexplained
 _OWN = (
     f"(?i){unexplained.FAILURE.pattern}", *map(re.escape, unexplained.STUCK),
     counts.LISTED.pattern, counts.NO_CARD.pattern, counts.ALLOCATABLE.pattern, counts.DEVICE_COUNT.pattern,
-    counts.MASKED.pattern, counts.COUNTED.pattern, counts.NUMBERS.pattern,
+    counts.MASKED.pattern, counts.COUNTED.pattern,
     counts.NOTHING_OFFERED.pattern, counts.OFFERED.pattern,
     "NVRM:|nvidia",     # bursts of them belong together (instances)
     "pci",              # tells whether a kernel log was captured at all (report)

@@ -83,8 +83,7 @@ def collect_next(
     commands = _beside(machine, address, profile, absent) if live else _instead(machine, address)
     if verdict == "unknown":
         commands += [command for command in lacking if command not in commands]
-    journal = any(line.time is not None and line.monotonic is None for line in machine.logs)
-    if not journal and (root is None or root.layer in (Layer.RUNTIME, Layer.APPLICATION)):
+    if root is None or root.layer in (Layer.RUNTIME, Layer.APPLICATION):
         commands.append("sudo journalctl -b -o short-iso > journal.txt")
     if odd:
         commands[:1] = [f"{commands[0]}  # without a known cause: {_named(odd)}"] if commands else []

@@ -202,12 +202,19 @@ def _of_form(name: str, caught: Mapping[str, str | None], source: str, number: i
     if name == "kmsg":
         monotonic = int(caught["usec"] or 0) / 1e6
         text = unescape(text)
-    first, *more = _STAMP.split(text) if name == "monotonic" else (text,)
-    if more and not first:      # stamped twice
-        _, first, *more = more
-    for at, glued in ((monotonic, first), *zip(map(float, more[::2]), more[1::2], strict=True)):
-        for part in glued.rstrip(" ").split("\n"):
+    for at, piece in _apart(text, monotonic) if name == "monotonic" and _STAMP.search(text) else ((monotonic, text),):
+        for part in piece.split("\n"):
             yield located(LogLine(source, number, part.rstrip("\r"), at, _time(caught), priority))
+
+
+def _apart(text: str, monotonic: float | None) -> Iterator[tuple[float | None, str]]:
+    """The messages of a line that holds several, each with its stamp."""
+    first, *more = _STAMP.split(text)
+    if not first:       # stamped twice
+        _, first, *more = more
+    yield monotonic, first.rstrip(" ")
+    for stamp, message in zip(more[::2], more[1::2], strict=True):
+        yield float(stamp), message.rstrip(" ")
 
 
 def _time(caught: Mapping[str, str | None]) -> str | None:

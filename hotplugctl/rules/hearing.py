@@ -82,29 +82,29 @@ def _quoted(line: LogLine, match: re.Match[str]) -> bool:
 class Sieve(Generic[T]):
     """Finds which of some hundred fixed texts stand in a line, without looking for most of them.
 
-    Wherever a text of seven characters begins, four of it lie together at a place that is a multiple of four. It is
-    filed under each four that this can be, and only every fourth place of a line is looked at.
+    Wherever a text of five characters begins, three of it lie together at a place that is a multiple of three. It is
+    filed under each three that this can be, and only every third place of a line is looked at.
     """
 
     def __init__(self, by_text: Mapping[str, Sequence[T]]) -> None:
-        self.short = [(fixed, patterns) for fixed, patterns in by_text.items() if len(fixed) < 2 * _FOUR - 1]
+        self.short = [(fixed, patterns) for fixed, patterns in by_text.items() if len(fixed) < 2 * _GRAM - 1]
         self.filed: dict[str, list[tuple[str, Sequence[T]]]] = {}
         for fixed, patterns in by_text.items():
-            if len(fixed) >= 2 * _FOUR - 1:
-                for key in {fixed[at:at + _FOUR] for at in range(_FOUR)}:
+            if len(fixed) >= 2 * _GRAM - 1:
+                for key in {fixed[at:at + _GRAM] for at in range(_GRAM)}:
                     self.filed.setdefault(key, []).append((fixed, patterns))
 
     def candidates(self, folded: str) -> set[T]:
         """The patterns that a line may match."""
         found = {p for fixed, patterns in self.short if fixed in folded for p in patterns}
-        for key in self.filed.keys() & {folded[at:at + _FOUR] for at in range(0, len(folded) - _FOUR + 1, _FOUR)}:
+        for key in self.filed.keys() & {folded[at:at + _GRAM] for at in range(0, len(folded) - _GRAM + 1, _GRAM)}:
             for fixed, patterns in self.filed[key]:
                 if fixed in folded:
                     found.update(patterns)
         return found
 
 
-_FOUR = 4
+_GRAM = 3
 
 
 def must_hear(when: Mapping[str, Any]) -> frozenset[str] | None:
@@ -125,9 +125,19 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
-@lru_cache(maxsize=2048)
+# What `fixed_texts` gives for the patterns of the shipped rules: worked out when those are compiled.
+TEXTS: dict[str, tuple[str, ...]] = {}
+
+
 def fixed_texts(pattern: str) -> tuple[str, ...]:
-    """Lower-case texts of which every match holds at least one; `("",)` when the pattern promises none.
+    """Lower-case texts of which every match holds at least one; `("",)` when the pattern promises none."""
+    known = TEXTS.get(pattern)
+    return _fixed_texts(pattern) if known is None else known
+
+
+@lru_cache(maxsize=2048)
+def _fixed_texts(pattern: str) -> tuple[str, ...]:
+    """The same, worked out of the pattern.
 
     An alternative promises each run of plain characters in it, and one text of each group in it that must match; the
     promise whose shortest text is longest is the most telling.
@@ -202,7 +212,7 @@ def _promises(alternative: str) -> Iterator[tuple[str, ...]]:
         elif char == ")" and not optional:
             start = _GROUP.match(alternative, opened)
             if start is not None:
-                yield fixed_texts(alternative[start.end():at])
+                yield _fixed_texts(alternative[start.end():at])
     yield (run.casefold(),)
 
 

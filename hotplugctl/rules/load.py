@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..model import Profile, RootCause, Rule
+from . import hearing
 from .forms import profile_from, profile_to, root_cause_from, rule_from
 
 if TYPE_CHECKING:
@@ -51,7 +52,10 @@ def taxonomy() -> Mapping[str, RootCause]:
 @cache
 def _shipped_rules() -> tuple[Rule, ...]:
     plain = _json("rules.json")
-    return load_rules(rule_files()) if plain is None else tuple(rule_from(rule) for rule in plain)
+    if plain is None:
+        return load_rules(rule_files())
+    hearing.TEXTS.update({pattern: tuple(texts) for pattern, texts in plain["texts"].items()})
+    return tuple(rule_from(rule) for rule in plain["rules"])
 
 
 @cache
@@ -61,11 +65,15 @@ def _shipped_profiles() -> tuple[Profile, ...]:
 
 
 def compile_rules() -> str:
-    """The text of data/rules.json. Examples stay in the YAML: they are for the tests and the reader."""
+    """The text of data/rules.json: the rules, and the fixed texts of their patterns.
+
+    Examples stay in the YAML: they are for the tests and the reader.
+    """
     plain = [{**rule, "where": where} for rule, where in _read_rules(rule_files())]
     for rule in plain:
         del rule["examples"]
-    return _dump(plain)
+    patterns = dict.fromkeys(pattern for rule in plain for pattern in hearing.patterns_of(rule["when"]))
+    return _dump({"rules": plain, "texts": {pattern: hearing.fixed_texts(pattern) for pattern in patterns}})
 
 
 def compile_profiles() -> str:
