@@ -42,6 +42,8 @@ MEANING_ONLY = "possible"       # of a harmless rule: its line is known, and pro
 _ENDS = frozenset({"hw.ok-removal-done", "hw.ok-button-off", "hw.ok-cancelled", "drv.ok-removed"})
 # That a node is there does not take back what the driver complained of.
 _NOT_AT_WORK = frozenset({"rt.ok-node"})
+# That the driver or a runtime works on the card again.
+_AT_WORK_AGAIN = frozenset({"drv.ok-initialised", "rt.ok-tool"})
 _MOST_LINES = 8
 _UNNAMED = re.compile(r"\{([a-z_][\w.]*)\}")
 
@@ -56,7 +58,8 @@ class Judged:
     ranked: list[Ranked] = field(default_factory=list)
     fine: list[tuple[Rule, str]] = field(default_factory=list)
     begun: list[tuple[Rule, str, int]] = field(default_factory=list)
-    settled: int = -1           # the last line that shows the driver or runtime at work
+    settled: int = -1           # the last line that shows the driver or runtime at work, or done with the card
+    again: int = -1             # the last line that shows it at work on a card that is there
     at_work: bool = False       # so does a tool's output, which carries no time: it was collected after the log
     ended: int = -1             # the last line that shows the card taken away in order
     explained: set[int] = field(default_factory=set)        # lines that a rule rests on, or has an excuse for
@@ -104,8 +107,8 @@ def judge_place(
         found = _ranked(rule, judgement, subject, taxonomy[rule.root_cause], where, ports, accelerator=accelerator)
         known = by_cause.get(rule.root_cause)
         by_cause[rule.root_cause] = found if known is None else _merged(known, found)
-    judged.ranked = [_returned(one, judged.settled, drive=drive)
-                     if cause in DEPARTURES and one.last < judged.settled else one for cause, one in by_cause.items()]
+    judged.ranked = [_returned(one, judged.again, drive=drive)
+                     if cause in DEPARTURES and one.last < judged.again else one for cause, one in by_cause.items()]
     return judged
 
 
@@ -129,6 +132,8 @@ def _note_harmless(judged: Judged, rule: Rule, title: str, judgement: Judgement)
         judged.fine.append((rule, title))
         if not rule.id.startswith("hw.") and rule.id not in _NOT_AT_WORK:
             judged.settled = max(judged.settled, last)
+        if rule.id in _AT_WORK_AGAIN:
+            judged.again = max(judged.again, last)
         if rule.id.startswith("rt."):
             judged.at_work |= any(hit.line.time is None and hit.line.monotonic is None for hit in judgement.hits)
     if rule.id in _ENDS:

@@ -115,7 +115,7 @@ def drawing(clock: Clock, numbered: Sequence[tuple[int, Moment]], root: str | No
     lanes = _lanes([moment for _, moment, _ in timed], root)
     height = _TOP + _LANE * len(lanes) + _AXIS
     floor = _TOP + _LANE * len(lanes)
-    inside: list[Html] = [_segment(part, floor) for part in parts]
+    inside: list[Html] = [_segment(part, floor, number, len(parts)) for number, part in enumerate(parts)]
     proof = next((after for _, moment, after in timed if moment.proof), None)
     if proof is not None:
         x = _percent(_part(parts, proof).x(proof))
@@ -198,9 +198,14 @@ def _labels(placed: Sequence[tuple[float, int]], near: float) -> Iterator[tuple[
         yield sum(x for x, _ in group) / len(group), label
 
 
-def _segment(part: Segment, floor: int) -> Html:
-    """The scale of a stretch: ticks, when it begins, how long it is; and the cut before it."""
+def _segment(part: Segment, floor: int, number: int, count: int) -> Html:
+    """The scale of a stretch: ticks, when it begins, how long it is; and the cut before it.
+
+    Where there are many stretches, a narrow screen has no room for what stands below each of them.
+    """
     marks = []
+    long = "span wide" if count > 2 else "span"
+    start = "start wide" if count > 3 and number % 2 else "start"
     if part.gap is not None:
         x = _percent(part.left - _GAP / 2)
         marks.append(tag("svg", tag("path", d=_CUT), x=x, y=floor, class_="cut", overflow="visible"))
@@ -212,10 +217,10 @@ def _segment(part: Segment, floor: int) -> Html:
         marks.append(tag("line", x1=x, x2=x, y1=floor, y2=floor + 4, class_="axis"))
     middle = part.last == part.first
     marks.append(tag("text", _point(part.first, part), x=_percent(part.x(part.first)), y=floor + 17,
-                     class_="start middle" if middle else "start"))
+                     class_=f"{start} middle" if middle else start))
     if not middle:
         marks.append(tag("text", f"{lasted(part.last - part.first)} long", x=_percent(part.left), y=floor + 32,
-                         class_="span"))
+                         class_=long))
         if part.width > 2 * _LEAST:
             marks.append(tag("text", _point(part.last, part), x=_percent(end), y=floor + 17, class_="end wide"))
     return join(*marks)
