@@ -142,22 +142,26 @@ VERB_PROSE: Mapping[str, Prose] = {
             "`hotplugctl-config`(5) names: what they say of the last hour, or of `--since`.",
             "With `--from` the evidence is what the files hold: a bundle, a sosreport, a vendor's bug report, kernel "
             "log or journal text, `lspci` text of any form, runtime and application logs, a folder or archive of them, "
-            "compressed or not, told apart by content. Several files are one case. A file that cannot be used, or only "
-            "half, is named, and the answer stands on the rest. Of a large log only the lines are kept that a rule or "
-            "the reasoning can need; `--verbose` says how many. That is fast with the Python package hyperscan or "
+            "compressed or not, told apart by content; `-` is the standard input, `demo` the captured machine that "
+            "ships. Several files are one case. A file that cannot be used, or only half, is named below the verdict, "
+            "and the answer stands on the rest. Of a large log only the lines are kept that a rule or the reasoning can need; `--verbose` says how many. That is fast with the Python package hyperscan or "
             "google-re2 (the extra `scan`), slow without.",
             "The verdict is `fault` when a finding of severity `warning` or above stands, `healthy` when none does and "
             "the evidence shows that all is well, and else `unknown`: then the commands are named whose output would "
             "tell more. A layer that nobody could look at is unknown, never well.",
             "Exit status 1 means a finding at or above `--fail-on` stands, 3 that the verdict is unknown.",
-            "`--since` counts back from the newest line of the log. "
-            "`--explain` tells what a root cause or a rule means and how it is told; it looks at no machine.",
+            "`--since` counts back from now on a machine that is looked at, and from the newest line of each log else.",
+            "`--explain` with a root cause tells what it means and how it is told; with `all` it lists them. With a "
+            "rule, or where evidence is named beside it, it shows how each part of the condition comes out: yes, no or "
+            "unknown, with the lines and facts it rests on, and what excuses a line that would have counted.",
         ),
         (
             ("This machine:", "hotplugctl diagnose"),
             ("The slot whose card does not come up:", "hotplugctl diagnose slot:3"),
             ("What somebody sent:", "hotplugctl diagnose --from dmesg.txt --from lspci.txt.gz"),
             ("What a cause means, and how it is told:", "hotplugctl diagnose --explain bar_space_exhausted"),
+            ("Why a rule holds here, or does not:", "hotplugctl diagnose --from dmesg.txt --explain hw.bar-no-space"),
+            ("What a pipe gives:", "hotplugctl diagnose --from -"),
             ("In a script, only errors counting:", "hotplugctl diagnose --fail-on error -o json"),
         ),
         ("hotplugctl(1)", "hotplugctl-probe(1)", "hotplugctl-rules(5)", "dmesg(1)", "journalctl(1)"),
