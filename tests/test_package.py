@@ -59,6 +59,16 @@ def contents(wheel: Path) -> dict[str, bytes]:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
+def test_the_answer_that_the_readme_shows_is_the_one_that_the_demo_gives() -> None:
+    block = (ROOT / "README.md").read_text().split("says why one of them failed:\n\n", 1)[1].split("\n\n##", 1)[0]
+    shown = [" ".join(line.split()).removesuffix("...").strip() for line in block.splitlines() if line.strip()]
+    said = " ".join(subprocess.run(
+        [sys.executable, "-m", "hotplugctl", "diagnose", "--root", "demo"], capture_output=True, text=True, check=False,
+    ).stdout.split())
+    assert len(shown) == 5
+    assert [line for line in shown if line not in said] == []
+
+
 def test_the_wheel_holds_every_module_and_all_data(contents: dict[str, bytes]) -> None:
     package = ROOT / "hotplugctl"
     wanted = [file for kind in ("*.py", "*.yaml", "*.json") for file in package.rglob(kind)]

@@ -144,7 +144,8 @@ VERB_PROSE: Mapping[str, Prose] = {
             "log or journal text, `lspci` text of any form, runtime and application logs, a folder or archive of them, "
             "compressed or not, told apart by content; `-` is the standard input, `demo` the captured machine that "
             "ships. Several files are one case. A file that cannot be used, or only half, is named below the verdict, "
-            "and the answer stands on the rest. Of a large log only the lines are kept that a rule or the reasoning can need; `--verbose` says how many. That is fast with the Python package hyperscan or "
+            "and the answer stands on the rest. Of a large log only the lines are kept that a rule or the reasoning "
+            "can need; `--verbose` says how many. That is fast with the Python package hyperscan or "
             "google-re2 (the extra `scan`), slow without.",
             "The verdict is `fault` when a finding of severity `warning` or above stands, `healthy` when none does and "
             "the evidence shows that all is well, and else `unknown`: then the commands are named whose output would "
