@@ -946,6 +946,23 @@ def test_what_a_command_speaks_of_has_not_happened(text: str) -> None:
     assert of_texts(text).verdict == "unknown"
 
 
+def test_what_another_machine_did_excuses_nothing() -> None:
+    button = "Nov  9 10:00:01 {} kernel: pcieport 0000:3a:00.0: pciehp: Slot(3): Powering off due to button press"
+    pulled = "Nov  9 10:00:04 hostB kernel: pcieport 0000:3a:00.0: pciehp: Slot(3): Card not present"
+    assert of_texts(f"{button.format('hostB')}\n{pulled}").verdict != "fault"
+    assert answer(of_texts(f"{button.format('hostA')}\n{pulled}"))[0] == "surprise_removal"
+
+
+@pytest.mark.parametrize("text", [
+    "on_" * 3000 + "running for", "/dev/a" * 2000 + "ermission denied", "x" * 60_000 + ": Unknown symbol",
+    "[ 1.0] 01:00.0 VGA compatible controller: X" + " (prog-if " * 6000, "a\r" * 2 + "\r" * 60_000 + "b",
+])
+def test_no_line_takes_long_to_read(text: str) -> None:
+    started = time.process_time()
+    of_texts(text)
+    assert time.process_time() - started < 5.0
+
+
 def test_what_follows_from_another_layer_leaves_its_own_open() -> None:
     found = of_texts("""
 [ 812.5] pci 0000:3b:00.0: BAR 1: no space for [mem size 0x2000000000 64bit pref]

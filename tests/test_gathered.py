@@ -348,3 +348,37 @@ def test_layouts_name_the_first_that_is_there() -> None:
     names = ["top/sos_commands/logs/journalctl_--no-pager", "top/sos_commands/logs/journalctl_--list-boots",
     "top/etc/x"]
     assert layouts.wanted(names) == ("top/sos_commands/logs/journalctl_--no-pager",)
+
+
+FAULT = b"[ 1.0] pcieport 0000:3a:00.0: pciehp: Slot(3): Power fault\n"
+
+
+def archive_of(path: Path, name: str, content: bytes) -> Evidence:
+    member = tarfile.TarInfo(name)
+    member.size = len(content)
+    with tarfile.open(path, "w") as archive:
+        archive.addfile(member, io.BytesIO(content))
+    return evidence([str(path)])
+
+
+def test_a_packed_member_of_several_parts_is_read_to_its_end(tmp_path: Path) -> None:
+    parts = gzip.compress(b"[ 0.5] nothing\n") + gzip.compress(FAULT)
+    read = archive_of(tmp_path / "a.tar", "var/log/kern.log.gz", parts)
+    assert [line.slot for line in read.logs] == [None, "3"]
+    assert read.gaps == ()
+
+
+def test_a_packed_member_that_is_cut_says_so(tmp_path: Path) -> None:
+    whole = gzip.compress(FAULT + os.urandom(3000).hex().encode())
+    read = archive_of(tmp_path / "a.tar", "var/log/kern.log.gz", whole[:-200])
+    assert read.logs[0].slot == "3"
+    assert any("ends in the middle" in gap.reason for gap in read.gaps)
+
+
+def test_a_header_that_promises_more_than_any_disk_holds_ends(tmp_path: Path) -> None:
+    path = tmp_path / "huge.tar"
+    member = tarfile.TarInfo("var/log/kern.log")
+    member.size = 1 << 80
+    path.write_bytes(member.tobuf(tarfile.GNU_FORMAT) + FAULT.ljust(512, b"\0") + b"\0" * 1024)
+    result = hotplugctl("diagnose", "--from", str(path))
+    assert "ends before what it promises" in result.out + result.err

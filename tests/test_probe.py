@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
+
 from hotplugctl import look, probe, rooms
 from hotplugctl.model import Errors, Kind, Link, Port, Probed, Severity, State, Unknown
 
@@ -153,16 +155,17 @@ def test_room_is_the_largest_free_range_and_a_larger_card_is_not_promised(machin
     assert isinstance(room.fits[str(64 << 20)], Unknown)
 
 
-def test_one_broken_device_is_a_row_with_an_error_and_the_list_goes_on(machine: MachineTree) -> None:
+@pytest.mark.parametrize("content", ["what 0x is this", "-1", "0x1 0x2", "0x1 0x2 zz"])
+def test_a_damaged_file_leaves_what_else_is_known_of_a_device_and_the_list(machine: MachineTree, content: str) -> None:
     machine.port()
     here = machine.card()
-    machine.put(f"{here}/resource", "what 0x is this")
+    machine.put(f"{here}/resource", content)
     machine.port("0000:00:02.0", slot="2", bus=2)
     machine.card("0000:02:00.0", under="0000:00:02.0")
     devices = machine.devices()
-    assert "could not be read" in str(devices["0000:01:00.0"].error)
-    assert devices["0000:02:00.0"].error is None
-    assert probe.machine(machine.look()).gaps[0].path == "0000:01:00.0"
+    assert devices["0000:01:00.0"].bars == Unknown("its resource file is damaged", Kind.IO)
+    assert devices["0000:01:00.0"].vendor_id == devices["0000:02:00.0"].vendor_id == "1234"
+    assert isinstance(devices["0000:02:00.0"].bars, tuple)
 
 
 def test_labels_and_printed_slots_come_from_the_configuration(machine: MachineTree) -> None:

@@ -50,11 +50,15 @@ LOG = (
     "Account=plantacct JobName=plantjob NodeList=zeus-gpu-[17-18]", "sd 0:0:0:0: [sda] naa.5000c500a1b2c3d4",
     "scsi wwpn: 0x2100001b32aabbcc", "board serial number PLANTSER42X", "later PLANTSER42X again",
     "client-key-data: UExBTlRFRC1LVUJFQ09ORklHLUtFWQ==", "current user: marap", "nfs: server 10.77.3.9 not responding",
+    "export HF_TOKEN=plantedHfT0ken7 MY_TOKEN: plantedMyT0ken8", r'msg="{\"token\":\"plantedJs0nToken\"}"',
+    r'body="{\"password\":\"plantedJs0nPass\"}"', "curl -s -u svcplant:plantedCurlPw https://api.plantcorp.internal/",
+    "stripe sk_live_plantedStr1pe99", "GET /blob?x=1&sig=plantedS1g77%3D", r"C:\Users\marap\job.log",
 )
 SECRETS = (
     "cmdl1nepw", "st4rtpw", "plantcorp", "10.77.3", "5e1f0a11", "XZ-4711-PLANT", "52:54:00:ab:cd:ef", "2001:db8:77",
     "8a2b1c3d", "mara.plant", "marap", "zeus", "planted-Bearer", "urlpw99", "AKIAPLANTED", "plantedAWS",
-    "json pass phrase",
+    "json pass phrase", "plantedHfT0ken7", "plantedMyT0ken8", "plantedJs0n", "plantedCurlPw", "plantedStr1pe99",
+    "plantedS1g77",
     "t0kenPlanted99", "PlantedKeyMaterial", "PlantedSecondLine", "plantns", "secretjob", "plantworker", POD_UID,
     POD_UID.replace("-", "_"), CONTAINER, "plantacct", "plantjob", "5000c500a1b2c3d4", "2100001b32aabbcc",
     "PLANTSER42X",

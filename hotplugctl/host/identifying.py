@@ -44,18 +44,23 @@ PATTERNS: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = (
         r"(?i)\b(?:authorization\s*[:=]\s*\"?(?:bearer|basic|negotiate)|bearer)\s+(?P<value>[\w.~+/=-]{6,})")),
     ("secret", ("pass", "pwd", "psk", "secret", "key", "token", "credential", "authority-data", "certificate-data",
     "cookie"), re.compile(
-        rf"(?i)(?:\b|_|(?<=\d))(?:{_WORDS_OF_SECRETS})\b[\"']?(?:\s*[:=]\s*|\s+(?=[\"']?\S*\d))(?!0x|[\"']0x){_VALUE}")),
+        rf"(?i)(?:\b|_|(?<=\d))(?:{_WORDS_OF_SECRETS})\b\\?[\"']?(?:\s{{0,8}}[:=]\s{{0,8}}|\s{{1,8}}(?=[\"']?\S{{0,200}}\d))"
+        rf"(?!0x|[\"']0x)\\?{_VALUE}")),
     ("secret", ("token",), re.compile(
-        r"(?i)\btoken\b[\"']?\s*[:= ]\s*[\"']?(?!0x)(?=\S*[A-Za-z])(?=\S*\d)(?P<value>[\w.~+/=-]{8,})")),
-    ("secret", ("token",), re.compile(rf"(?i)\btoken\s*=\s*{_VALUE}")),
-    ("secret", ("akia", "asia", "aiza", "ya29.", "gh", "glpat-", "hf_", "sk-", "xox", "eyj"), re.compile(
+        r"(?i)(?:\b|_)token\b\\?[\"']?\s{0,8}(?:[:= ]|%3d)\s{0,8}\\?[\"']?(?!0x)(?=\S{0,200}[A-Za-z])(?=\S{0,200}\d)"
+        r"(?P<value>[\w.~+/=-]{8,})")),
+    ("secret", ("token",), re.compile(rf"(?i)(?:\b|_)token\s{{0,8}}=\s{{0,8}}{_VALUE}")),
+    ("secret", ("akia", "asia", "aiza", "ya29.", "gh", "glpat-", "hf_", "sk-", "sk_", "xox", "eyj"), re.compile(
         r"\b(?:A[KS]IA[0-9A-Z]{16}|AIza[\w-]{30,}|ya29\.[\w-]{8,}|gh[pousr]_\w{8,}|github_pat_\w{8,}|glpat-[\w-]{8,}|"
-        r"hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9-]{20,}|xox[bapr]-[\w-]{8,}|eyJ[\w-]{6,}\.[\w-]{4,}(?:\.[\w-]*)?)")),
+        r"hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9-]{20,}|sk_(?:live|test)_\w{8,}|xox[bapr]-[\w-]{8,}|eyJ[\w-]{6,}\.[\w-]{4,}(?:\.[\w-]*)?)")),
     # `//user:password@`; a password may hold any character but these.
-    ("secret", ("://",), re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?P<value>[^/\s:@\"']+:[^/\s\"']+)(?=@)")),
-    ("user", ("://",), re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?P<value>[^/\s:@\"']+)(?=@)")),
+    ("secret", ("sig=", "-u "), re.compile(
+        r"(?:[?&;]sig=|\bcurl\b[^\n]{0,200}? -u )(?P<value>[^\s&\"']{4,})")),
+    ("secret", ("://",), re.compile(r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{0,40}://(?P<value>[^/\s:@\"']+:[^/\s\"']+)(?=@)")),
+    ("user", ("://",), re.compile(r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{0,40}://(?P<value>[^/\s:@\"']+)(?=@)")),
     ("serial", ("serial", "s/n", "sn", "asset"), re.compile(
-        r"(?i)(?:\bserial(?:[ ._-]?(?:number|num|no))?|\bs/n|(?<![a-z0-9])sn|\basset[ _]tag)\.?[\"']?\s*[:=#]?\s*[\"']?"
+        r"(?i)(?:\bserial(?:[ ._-]?(?:number|num|no))?|\bs/n|(?<![a-z0-9])sn|\basset[ _]tag)\.?[\"']?"
+        r"\s{0,8}[:=#]?\s{0,8}[\"']?"
         r"(?P<value>(?=[A-Z0-9-]*\d)(?!\d{1,5}\b)[A-Z0-9][A-Z0-9-]{5,})(?![a-z])")),
     ("serial", ("die",),
     re.compile(r"(?i)\b(?:v?die[ _-]?id)\b\W{1,20}(?P<value>[0-9a-f]{8}(?:[ -][0-9a-f]{8}){1,4})")),
@@ -75,12 +80,13 @@ PATTERNS: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = (
         rf"(?<![0-9a-fA-F:.])(?:(?:{_H}{{1,4}}:){{7}}{_H}{{1,4}}|"
         rf"(?:[23]{_H}{{3}}|f[cdCD]{_H}{{2}}|(?i:fe80)):(?:{_H}{{1,4}}:){{0,5}}:(?:{_H}{{1,4}}:){{0,5}}{_H}{{1,4}})"
         r"(?![0-9a-fA-F:.])")),
+    ("user", ("users\\",), re.compile(rf"[A-Z]:\\Users\\(?P<value>{_NAME})")),
     ("user", ("home/", "users/", "sudo", "user", "logname", "owner", "acct", "login", "id=", "accepted"), re.compile(
         rf"(?:/home/|/Users/|\bsudo:\s+|\bsession (?:opened|closed) for user |\b(?:for|by|of) user [\"'(]?|"
         rf"\b(?:[Uu]ser|USER|LOGNAME|SUDO_USER|[Uu]ser[_-]?[Nn]ame|[Uu]serId|UserID|[Oo]wner|acct|[Ll]ogin)"
         rf"{_SET}|"
         rf"\b[ug]id=\d+\(|\bAccepted \w+ for )(?P<value>{_NAME})")),
-    ("user", ("user",), re.compile(rf"(?m)\b(?:user|username): (?P<value>{_NAME})(?=\s*$)")),
+    ("user", ("user",), re.compile(rf"(?m)\b(?:user|username|USER): (?P<value>{_NAME})(?=\s*$)")),
     ("user", ("user",), re.compile(rf"\b[Uu]ser (?P<value>{_NAME})(?=\(\d+\)| logged| \(uid)")),
     ("words", ("account", "job", "wckey", "comment", "partition"), re.compile(
         rf"\b(?:Account|JobName|Job_Name|job[_-]name|WCKey|Comment|AdminComment|Partition){_SET}(?P<value>[^\s\"',;]{{2,}})")),

@@ -77,7 +77,8 @@ class Redactor:
         return f"{kind}-{self._digest(kind, value)[:8]}"
 
     def _digest(self, kind: str, value: str) -> str:
-        return hmac.new(self._key, f"{kind}:{canonical(kind, value)}".encode(), "sha256").hexdigest()
+        return hmac.new(self._key, f"{kind}:{canonical(kind, value)}".encode("utf-8", "surrogatepass"),
+                        "sha256").hexdigest()
 
     def text(self, text: str) -> str:
         """The text with everything identifying replaced; the rest byte for byte."""

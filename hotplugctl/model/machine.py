@@ -47,7 +47,8 @@ class LogLine:
     """One line of a log. `line` counts from 1 in its source; `monotonic` is seconds since boot, `time` ISO 8601.
 
     `address` and `slot` say which device (or port) and which slot the line is about, as far as the line itself tells;
-    `also` the further devices a port's line speaks for (`error message received from 0000:3b:00.0`).
+    `also` the further devices a port's line speaks for (`error message received from 0000:3b:00.0`). `host` is the
+    machine that wrote it, where the line says so.
     """
 
     source: str
@@ -59,6 +60,7 @@ class LogLine:
     address: str | None = None
     slot: str | None = None
     also: tuple[str, ...] = ()
+    host: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ SEQUENCES = (
 # The same with their 8-bit introducers, and the marks that turn the direction of writing around.
 _CONTROLS = re.compile(
     rf"{SEQUENCES}|\x9b[0-?]*[ -/]*[@-~]|[\x90\x98\x9d-\x9f][^\x07\x1b\x9c\n]*(?:\x07|\x9c|\x1b\\)?"
-    rf"|{CONTROL}|[\x80-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]|\r(?!\n|\r*$)"
+    rf"|{CONTROL}|[\x80-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]|\r(?=[^\r\n])"
 )
 
 

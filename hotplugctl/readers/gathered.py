@@ -154,6 +154,7 @@ class _Bounded:
         self._stream = stream
         self._packed = packed
         self._total = 0
+        self._empty = 0
 
     def read(self, size: int) -> bytes:
         """As of a file."""
@@ -166,6 +167,9 @@ class _Bounded:
                 raise
             raise tarfile.ReadError(str(error)) from error      # gzip and bz2 say so with an OSError of no number
         self._total += len(piece)
+        self._empty = 0 if piece else self._empty + 1
+        if self._empty > 100:       # tarfile skips what a header promises, however much that is, read by read
+            raise tarfile.ReadError("it ends before what it promises")
         if self._total > MOST_UNPACKED:
             raise TooMuch(f"unpacks to more than {MOST_UNPACKED >> 30} GiB: unpack it and give the directory")
         if self._total > 16 << 20 and self._total > self._packed * MOST_RATIO:
@@ -272,10 +276,19 @@ def unpacked(content: bytes, most: int, name: str) -> tuple[bytes, str | None]:
     if make is None:
         cut = content[-most:] if len(content) > most else content
         return cut, f"larger than {most >> 20} MiB: its end was read" if cut is not content else None
-    try:
-        plain: bytes = make().decompress(content, most)
-    except (zlib.error, lzma.LZMAError, OSError, EOFError) as error:
-        return b"", f"damaged: {error}"
+    plain, left, torn = b"", content, None
+    while left and len(plain) < most and torn is None:      # a file may hold several, one behind the other
+        one = make()
+        try:
+            plain += one.decompress(left, most - len(plain))
+        except (zlib.error, lzma.LZMAError, OSError, EOFError) as error:
+            torn = f"damaged: {error}"
+            break
+        if not one.eof and len(plain) < most:
+            torn = "it ends in the middle; what came before was read"
+        left = one.unused_data.lstrip(b"\0")
+    if torn is not None and not plain:
+        return b"", torn
     if plain[257:262] == b"ustar":
         return b"", f"an archive in an archive: give it by itself (--from {os.path.basename(name)})"
-    return plain, f"unpacks to more than {most >> 20} MiB: its beginning was read" if len(plain) >= most else None
+    return plain, f"unpacks to more than {most >> 20} MiB: its beginning was read" if len(plain) >= most else torn

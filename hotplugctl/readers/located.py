@@ -37,7 +37,8 @@ def located(line: LogLine) -> LogLine:
     if address is None and slot is None:
         return line
     return LogLine(         # five times as fast as replace(), and a log has a hundred thousand lines
-        line.source, line.line, text, line.monotonic, line.time, line.priority, address, slot[1] if slot else None, also
+        line.source, line.line, text, line.monotonic, line.time, line.priority, address, slot[1] if slot else None,
+        also, line.host,
     )
 
 

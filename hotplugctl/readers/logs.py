@@ -202,9 +202,10 @@ def _of_form(name: str, caught: Mapping[str, str | None], source: str, number: i
     if name == "kmsg":
         monotonic = int(caught["usec"] or 0) / 1e6
         text = unescape(text)
+    time, host = _time(caught), caught.get("host")
     for at, piece in _apart(text, monotonic) if name == "monotonic" and _STAMP.search(text) else ((monotonic, text),):
         for part in piece.split("\n"):
-            yield located(LogLine(source, number, part.rstrip("\r"), at, _time(caught), priority))
+            yield located(LogLine(source, number, part.rstrip("\r"), at, time, priority, host=host))
 
 
 def _apart(text: str, monotonic: float | None) -> Iterator[tuple[float | None, str]]:
@@ -301,8 +302,9 @@ def _from_json(records: Iterable[tuple[int, Mapping[str, Any]]], source: str) ->
             if inner is not None and name != "stamped":      # JSON around the line of a log
                 lines.extend(_of_form(name, inner.groupdict(), source, number))
                 continue
-            line = located(
-                LogLine(source, number, part, stamp, _of_epoch(record), int(priority) & 7 if priority else None))
+            level = int(priority) & 7 if priority else None
+            line = located(LogLine(source, number, part, stamp, _of_epoch(record), level,
+                                   host=host if isinstance(host, str) else None))
             device = record.get("_KERNEL_DEVICE")
             lines.append(_about(line, f"DEVICE={device}") if isinstance(device, str) else line)
     return lines, hosts
@@ -323,9 +325,9 @@ def _word(value: Any) -> str:
 
 
 def _number(value: Any) -> float | None:
-    """A finite number, else None."""
+    """A number that may be a time, else None."""
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
         return None
-    return number if math.isfinite(number) else None
+    return number if math.isfinite(number) and abs(number) < 1e18 else None

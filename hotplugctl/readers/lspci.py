@@ -22,7 +22,7 @@ HEAD = re.compile(
 HEADING = r"[0-9a-f]{2}:[01][0-9a-f]\.[0-7] [A-Z0-9\"]"       # what HEAD needs at least
 _IDS = re.compile(r"\[(?P<vendor>[0-9a-f]{4}):(?P<device>[0-9a-f]{4})\]")
 _UNNAMED = re.compile(r"\bDevice (?P<device>[0-9a-f]{4})\b")
-_TAIL = re.compile(r"( \(rev [0-9a-f]{2}\)| \(prog-if [^)]*(?:\[[^\]]*\])?\)| \[[0-9a-f]{4}:[0-9a-f]{4}\])+$")
+_TAIL = re.compile(r"(?: \(rev [0-9a-f]{2}\)| \(prog-if [^)\n]{1,80}\)| \[[0-9a-f]{4}:[0-9a-f]{4}\]){1,4}$")
 _DEAD = re.compile(r"\(rev ff\)|!!! Unknown header type 7f|Unknown header type ff")
 _REGION = re.compile(
     r"(?:Region (?P<index>\d): |^\t)(?P<kind>Memory|I/O ports) at (?P<address><[a-z]+>|[0-9a-f]{1,16}(?![0-9a-f]))"

@@ -108,7 +108,10 @@ def bars(host: Host, function: Function, config: Maybe[bytes]) -> tuple[Bar, ...
         return _from_registers(config)
     if not isinstance(text, str):
         return Unknown("its resource file is gone", Kind.IO) if text is None else text
-    lines = [_resource(line) for line in text.splitlines()[:6]]
+    try:
+        lines = [_resource(line) for line in text.splitlines()[:6]]
+    except ValueError:
+        return Unknown("its resource file is damaged", Kind.IO)
     registers = config_space.bar_registers(config) if isinstance(config, bytes) else config
     kinds = {r.index: r.kind for r in registers} if isinstance(registers, tuple) else {}
     found = []

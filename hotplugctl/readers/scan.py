@@ -117,6 +117,8 @@ def _blocks(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _plain(block: bytes) -> bytes:
+    if b"\0" in block:      # files after a crash hold megabytes of them, and each would be a find of its own
+        block = block.replace(b"\0", b"")
     return _SEQUENCES.sub(b"", block) if b"\x1b" in block else block
 
 

@@ -39,6 +39,10 @@ def patterns_of(when: Any) -> Iterator[str]:
             yield from patterns_of(value)
 
 
+# Characters of a line that rules see. Longer ones are no messages, and patterns take their time over them.
+MOST = 8192
+
+
 def hear(rules: Iterable[Rule], lines: Sequence[LogLine]) -> dict[str, list[Hit]]:
     """The matching lines of every pattern, in the order of `lines`."""
     by_text: dict[str, list[str]] = {}
@@ -48,7 +52,7 @@ def hear(rules: Iterable[Rule], lines: Sequence[LogLine]) -> dict[str, list[Hit]
     sieve = Sieve(by_text)
     heard: dict[str, list[Hit]] = {}
     for order, line in enumerate(lines):
-        content = line.text
+        content = line.text[:MOST]
         for pattern in sieve.candidates(content.casefold()):
             match = _compiled(pattern).search(content)
             if match is not None and not _quoted(line, match):
@@ -65,9 +69,18 @@ _SOURCE_CODE = re.compile(r"%[-+#0 ]?\d{0,3}(?:\.\d{1,3})?(?:hh?|ll?|z)?[sduxXpc
 _COMMANDS = re.compile(r"(?:CRON|crond?|anacron|sudo)\[?\d*\]?: .*\b(?:CMD|COMMAND)\b")
 
 
+# What a program of its own said, not the kernel.
+_PROGRAM = re.compile(r"(?!kernel\b)[A-Za-z][\w./@-]{0,60}\[\d{1,10}\]: ")
+_QUOTES = re.compile(r"(?<![=\w\\])(?P<mark>['\"`])[^'\"`\n]{1,400}(?P=mark)")      # key="what it says" is no quotation
+
+
+def _in_quotes(text: str, match: re.Match[str]) -> bool:
+    return any(quoted.start() < match.start() and match.end() < quoted.end() for quoted in _QUOTES.finditer(text))
+
+
 def _quoted(line: LogLine, match: re.Match[str]) -> bool:
     """Does prose or source code only speak of such a line? What a log's own form stamped was said, not quoted."""
-    if _COMMANDS.match(line.text):
+    if _COMMANDS.match(line.text) or (_PROGRAM.match(line.text) and _in_quotes(line.text, match)):
         return True
     if line.monotonic is not None or line.time is not None:
         return False

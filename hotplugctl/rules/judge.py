@@ -62,6 +62,7 @@ class Judgement:
 
 _NO = Judgement(Trit.NO)
 _BY_CHANCE = 5.0      # seconds: what a card and a port that may be its own say this close together belongs together
+_MOST_HITS = 500      # of a line that comes again and again, the first and the last so many are judged
 _MOST_SAID = 2000     # characters of a line in a reason
 
 
@@ -206,7 +207,7 @@ def _log(when: Mapping[str, Any], subject: Subject, excuses: tuple[Mapping[str, 
     if not hits:
         return _NO
     kept, excused, because = [], [], ""
-    for hit in hits:
+    for hit in hits if len(hits) <= 2 * _MOST_HITS else (*hits[:_MOST_HITS], *hits[-_MOST_HITS:]):
         excuse = next((e for e in (_excuse(hit, c, subject) for c in excuses) if e is not None), None)
         if excuse is None:
             kept.append(hit)
@@ -226,6 +227,8 @@ def _excuse(hit: Hit, condition: Mapping[str, Any], subject: Subject) -> Hit | N
     for other in subject.heard.get(condition["log"], ()):
         if any(other.groups[key] != hit.groups[key] for key in other.groups.keys() & hit.groups.keys()):
             continue
+        if other.line.host and hit.line.host and other.line.host != hit.line.host:
+            continue                        # what another machine did excuses nothing
         by_chance = condition.get("within", _BY_CHANCE + 1) > _BY_CHANCE
         if by_chance and hit.line.address in subject.guessed and other.line.address not in (None, *subject.guessed):
             continue
