@@ -35,6 +35,7 @@ _ACCEL_MINOR = re.compile(
 _CALLED = re.compile(r"Failed to initialize (?P<name>(?:hl|accel)\d+)\.")
 _DRM_MINOR = re.compile(r"\[drm\] Initialized (?P<driver>\S+) .* on minor (?P<minor>\d+)")
 
+_RECORDS = "[Hardware Error]: "
 _RECORD = re.compile(r"(\{\d+\})\[Hardware Error\]: ")
 # A row of npu-smi's table, whose other half is the line below it: `| 2  910B2 | OK | ...`, `| 0 | 0000:81:00.0 | ...`.
 _ROW = re.compile(r"\|\s*(?P<number>\d+)\s+\S+\s*\|\s*[A-Za-z]+\s*\|")
@@ -136,7 +137,9 @@ def _by_command(lines: list[LogLine]) -> list[LogLine]:
     """What a command about one device's sysfs files printed is about that device."""
     about: str | None = None
     for i, line in enumerate(lines):
-        if _PROMPT.match(line.text) or line.monotonic is not None or line.time is not None:
+        if line.monotonic is not None:
+            about = None
+        elif _PROMPT.match(line.text) or line.time is not None:
             path = _SYSFS.search(line.text) if _PROMPT.match(line.text) else None
             about = path[1] if path is not None else None
         elif i and line.source != lines[i - 1].source:
@@ -149,6 +152,8 @@ def _by_command(lines: list[LogLine]) -> list[LogLine]:
 def _by_record(lines: list[LogLine]) -> list[LogLine]:
     """A record of the firmware's (GHES) is about the device that one of its lines names."""
     named: dict[tuple[str, str], str] = {}
+    if not any(_RECORDS in line.text for line in lines):
+        return lines
     for line in lines:
         record = _RECORD.match(line.text)
         if record is not None and line.address is not None:
@@ -178,8 +183,8 @@ def _by_report(lines: list[LogLine]) -> list[LogLine]:
     """An error report of several lines, indented below the first, is about the one device that any of them names."""
     start = 0
     for i in range(1, len(lines) + 1):
-        if i < len(lines) and lines[i].text[:1] in (" ", "\t") and lines[i].source == lines[start].source \
-                and lines[i].monotonic is None:
+        if i < len(lines) and lines[i].monotonic is None and lines[i].text[:1] in (" ", "\t") \
+                and lines[i].source == lines[start].source:
             continue
         named = {line.address for line in lines[start:i]} - {None} if i - start > 1 else set()
         if len(named) == 1:

@@ -71,7 +71,8 @@ _COMMANDS = re.compile(r"(?:CRON|crond?|anacron|sudo)\[?\d*\]?: .*\b(?:CMD|COMMA
 
 # What a program of its own said, not the kernel.
 _PROGRAM = re.compile(r"(?!kernel\b)[A-Za-z][\w./@-]{0,60}\[\d{1,10}\]: ")
-_QUOTES = re.compile(r"(?<![=\w\\])(?P<mark>['\"`])[^'\"`\n]{1,400}(?P=mark)")      # key="what it says" is no quotation
+# Neither `key="what it says"` nor klog's `file.go:1] "message"` is a quotation.
+_QUOTES = re.compile(r"(?<![=\w\\])(?<!\] )(?P<mark>['\"`])[^'\"`\n]{1,400}(?P=mark)")
 
 
 def _in_quotes(text: str, match: re.Match[str]) -> bool:

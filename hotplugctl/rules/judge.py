@@ -166,7 +166,7 @@ def _fact(when: Mapping[str, Any], subject: Subject, _: tuple[Mapping[str, Any],
         if isinstance(value, Unknown) and when["is"] != "unknown":
             return Judgement(Trit.UNKNOWN, because=f"{name}: {value.why}")
         return Judgement(Trit.of(holds), facts=proof)
-    word = next(w for w in _COMPARE if w in when)
+    word = next(w for w in COMPARE if w in when)
     operand = when[word]
     if isinstance(operand, Mapping):
         other = look_up(subject, operand["fact"])
@@ -178,7 +178,7 @@ def _fact(when: Mapping[str, Any], subject: Subject, _: tuple[Mapping[str, Any],
     if value is None or operand is None:
         return Judgement(Trit.NO, facts=proof)
     try:
-        return Judgement(Trit.of(_COMPARE[word](value, operand)), facts=proof)
+        return Judgement(Trit.of(COMPARE[word](value, operand)), facts=proof)
     except TypeError:
         return Judgement(Trit.UNKNOWN, because=f"{name}: {value!r} cannot be compared")
 
@@ -188,7 +188,7 @@ def _hashable(value: Any) -> Any:
     return value if isinstance(value, (str, int, float, bool, Unknown, type(None))) else shown(value)
 
 
-_COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
+COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
     "eq": lambda a, b: bool(a == b),
     "ne": lambda a, b: bool(a != b),
     "lt": lambda a, b: bool(a < b),

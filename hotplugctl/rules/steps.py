@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..model import Rule
-from .grammar import COMPARISONS
-from .judge import Judgement, Subject, judge_condition
+from .judge import COMPARE, Judgement, Subject, judge_condition
 
 _GROUPS = ("all", "any")
 
@@ -45,7 +44,7 @@ def _compared(word: str) -> Callable[[Any], str]:
 
 
 _ASKED: Mapping[str, Callable[[Any], str]] = {
-    **{word: _compared(word) for word in (*COMPARISONS, "is")},
+    **{word: _compared(word) for word in (*COMPARE, "is")},
     "count": lambda value: f"at least {value['ge']} times",
     "within": lambda value: f"within {value:g} s",
     "after": lambda value: "after it" if value else "before or after it",
