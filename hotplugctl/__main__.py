@@ -24,7 +24,7 @@ _USAGE: Any = typer.BadParameter.__mro__[1]
 def run(argv: Sequence[str]) -> int:
     """Run one command line; returns the exit code. Errors become one sentence, and a document under -o json."""
     words = _verb_first(list(argv))
-    signal.signal(signal.SIGTERM, _terminate)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     show.prepare()
     try:
         code = _guarded(words)
@@ -54,10 +54,6 @@ def _verb_first(words: list[str]) -> list[str]:
     if words and words[0] in ("-h", "--help"):
         return words
     return ["list", "--summary", *words]
-
-
-def _terminate(_signal: int, _frame: object) -> None:
-    raise KeyboardInterrupt
 
 
 def _guarded(words: list[str]) -> int:

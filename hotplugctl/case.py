@@ -180,9 +180,11 @@ def _redacted(machine: Machine, hosts: Sequence[str], looks: Sequence[Look]) -> 
     return replace(
         machine, host=redactor.host(machine.host), devices=devices,
         # Once more, for what a later line gave away.
-        logs=tuple(replace(line, text=redactor.again(line.text)) for line in logs),
+        logs=tuple(
+            replace(line, text=redactor.again(line.text), source=redactor.again(line.source)) for line in logs),
         gaps=tuple(
-            replace(gap, path=redactor.text(gap.path), reason=redactor.text(gap.reason)) for gap in machine.gaps),
+            replace(gap, path=redactor.again(redactor.text(gap.path)), reason=redactor.again(redactor.text(gap.reason)))
+            for gap in machine.gaps),
     )
 
 

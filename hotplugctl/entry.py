@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 
 def main() -> None:
-    """The entry of the command line."""
+    """The entry of the command line. A termination is an interrupt, from the first moment on."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         from .__main__ import run
 

@@ -220,3 +220,14 @@ def test_a_bundle_and_the_text_beside_it_share_their_pseudonyms(planted: Machine
     serial = probed.data["serial"]
     lines = [moment["text"] for moment in told.data["timeline"] if moment["source"] == "train.log"]
     assert all(serial in line for line in lines)
+
+
+def test_the_name_of_a_file_gives_nobody_away(tmp_path: Path) -> None:
+    log = tmp_path / "zeus-gpu-17-marap.log"
+    log.write_text("Nov  9 10:00:01 zeus-gpu-17 kernel: pcieport 0000:3a:00.0: pciehp: Slot(3): Power fault\n"
+                   "user=marap logged in\n")
+    for form in ("plain", "json", "html"):
+        result = hotplugctl("diagnose", "--redact", "--from", str(log), "-o", form)
+        assert "0000:3a:00.0" in result.out
+        assert "zeus" not in result.out
+        assert "marap" not in result.out
