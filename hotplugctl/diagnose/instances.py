@@ -38,7 +38,8 @@ _DRM_MINOR = re.compile(r"\[drm\] Initialized (?P<driver>\S+) .* on minor (?P<mi
 _RECORDS = "[Hardware Error]: "
 _RECORD = re.compile(r"(\{\d+\})\[Hardware Error\]: ")
 # A row of npu-smi's table, whose other half is the line below it: `| 2  910B2 | OK | ...`, `| 0 | 0000:81:00.0 | ...`.
-_ROW = re.compile(r"\|\s*(?P<number>\d+)\s+\S+\s*\|\s*[A-Za-z]+\s*\|")
+_ROW = re.compile(r"\|\s*(?P<number>\d+)\s+\S+\s*\|\s*[A-Za-z]+(?: [A-Za-z]+)?\s*\|")
+_DEVICE = re.compile(r"\|\s*\d+\s+(?P<number>\d+)\s*\|")
 _UPPER = re.compile(r"\|\s+\d+\s+\S.*\| [0-9A-F]{8}:")
 _PROMPT = re.compile(r"(?:\S+@\S+[:~ ]\S* ?)?[$#] \S")
 _SYSFS = re.compile(r"/sys/bus/pci/devices/([0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7])/")
@@ -91,8 +92,9 @@ def _ties(lines: Sequence[LogLine]) -> dict[str, list[tuple[int, str]]]:
         elif drm is not None:
             found += [f"card{drm['minor']}", f"renderD{128 + int(drm['minor'])}"]
         row = _ROW.match(line.text)
-        if row is not None:
-            found.append(f"npu:{row['number']}")
+        if row is not None:     # the number of the card; in the line below that of the device, where they differ
+            device = _DEVICE.match(lines[i + 1].text) if i + 1 < len(lines) else None
+            found.append(f"npu:{device['number'] if device is not None else row['number']}")
         called = _CALLED.search(line.text)
         if called is not None:
             found.append(called["name"])
