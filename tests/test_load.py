@@ -170,7 +170,7 @@ def test_an_own_rule_whose_examples_come_out_as_they_say_is_taken(tmp_path: Path
 
 
 def test_the_compiled_rules_are_the_authored_ones_without_their_examples() -> None:
-    compiled = {plain["id"]: plain for plain in json.loads(load.compile_rules())}
+    compiled = {plain["id"]: plain for plain in json.loads(load.compile_rules())["rules"]}
     authored = load.load_rules(load.rule_files())
     assert set(compiled) == {rule.id for rule in authored}
     for rule in authored:

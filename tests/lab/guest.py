@@ -163,9 +163,17 @@ class Guest(BootedGuest):
     def bind(self, address: str, driver: str) -> None:
         """Give the function to this driver and to no other: labaccel takes any card (an e1000e, for its AER)."""
         here = f"/sys/bus/pci/devices/{address}"
-        self.run(f"echo {driver} > {here}/driver_override; "
-                 f"! test -e {here}/driver || echo {address} > {here}/driver/unbind; "
-                 f"echo {address} > /sys/bus/pci/drivers_probe")
+        self.run(f"echo {driver} > {here}/driver_override")
+
+        def bound() -> bool:
+            """A driver that was on its way when the override came may still have taken the card."""
+            if self.run(f"readlink {here}/driver || true").stdout.strip().endswith(f"/{driver}"):
+                return True
+            self.run(f"! test -e {here}/driver || echo {address} > {here}/driver/unbind; "
+                     f"echo {address} > /sys/bus/pci/drivers_probe")
+            return False
+
+        self.wait(bound, 20, f"{driver} has {address}")
 
     # The end of a test
 
