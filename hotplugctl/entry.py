@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 
 
 def main() -> None:
-    """The entry of the command line. A termination is an interrupt, from the first moment on."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """The entry of the command line."""
     try:
         from .__main__ import run
 
