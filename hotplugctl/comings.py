@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from .host import Host
+from .host.kmsg import STRAY
 from .lifecycle import enumerated_at, enumerations
 from .look import Look
 from .model import Device, Driver, Maybe, Profile, State
@@ -96,9 +97,11 @@ def _left_behind(seen: Look, function: pci.Function, profile: Profile) -> dict[s
     """
     lines = seen.kernel_log if isinstance(seen.kernel_log, tuple) else ()
     times = enumerations(lines, function.address)
-    if len(times) < 2 or not isinstance(seen.uptime, float):
+    now, up = seen.moment
+    if len(times) < 2 or not isinstance(up, float):
         return {}
-    came = seen.host.now() - (seen.uptime - times[-1])
+    # The log's clock is not the one that dates processes: by that one the card may have come so much later.
+    came = now - (up - times[-1]) + times[-1] * STRAY
     left = [file for file in seen.left_behind(profile) if file.since is None or file.since < came]
     said = [f"pid {file.pid} ({file.command}) has {file.path} open, a node that is gone" for file in left]
     if len(said) > MOST_NAMED:

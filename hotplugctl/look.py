@@ -55,9 +55,15 @@ class Look:
         return waits.of_threads(lines, ports)
 
     @cached_property
+    def moment(self) -> tuple[float, Maybe[float]]:
+        """Seconds since the epoch and since boot at one moment, so that the one may be told by the other."""
+        uptime = kernel.uptime(self.host)
+        return self.host.now(), uptime
+
+    @property
     def uptime(self) -> Maybe[float]:
-        """Seconds since boot."""
-        return kernel.uptime(self.host)
+        """Seconds since boot, at `moment`."""
+        return self.moment[1]
 
     @cached_property
     def boot_id(self) -> Maybe[str]:

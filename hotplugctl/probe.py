@@ -64,11 +64,12 @@ def machine(
     gaps += [Gap(d.address or f"slot:{d.slot}", d.error) for d in found if d.error is not None]
     if isinstance(seen.holds, Unknown) and seen.holds.kind is not Kind.NOT_CAPTURED:
         gaps.append(Gap(FOLDER, f"whether a card is held could not be looked at: {seen.holds.why}"))
+    taken, uptime = seen.moment if close else (seen.host.now(), NOT_ASKED)
     return Machine(
         host=seen.host.name, kernel=kernel.release(seen.host), devices=tuple(found),
         slots=tuple(_with_room(seen, slot) for slot in seen.slots) if rooms or close else seen.slots,
         ports=seen.ports, modules=kernel.modules(seen.host) if close else NOT_ASKED,
-        taken_at=iso_time(seen.host.now()), uptime=seen.uptime if close else NOT_ASKED,
+        taken_at=iso_time(taken), uptime=uptime,
         gaps=tuple(gaps),
     )
 

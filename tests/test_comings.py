@@ -28,6 +28,7 @@ HANGING = """[<0>] msleep+0x2b/0x40
 [<0>] pci_device_remove+0x3d/0xa0
 [<0>] device_release_driver_internal+0x161/0x200
 [<0>] pciehp_unconfigure_device+0x98/0x160"""
+BOOTED = 1_700_000_000.0
 IDLE = "[<0>] irq_thread+0xf5/0x290\n[<0>] kthread+0xcf/0x100"
 FOUND = f"pci {CARD}: [1234:11e8] type 00 class 0x120000 conventional PCI endpoint"
 
@@ -279,6 +280,41 @@ def test_a_process_that_was_there_before_the_card_has_the_node_of_the_one_before
     assert root(found) == ("stale_device_handle", CARD)
     assert found.root_cause is not None
     assert found.root_cause.evidence[0].source == "/proc/PID/fd"
+
+
+class Slow(WithProcesses):
+    """A machine on which each file takes a while to read, and the clocks go on."""
+
+    def __init__(self, host: Host, files: Sequence[OpenFile]):
+        super().__init__(host, files)
+        self._read = 0
+
+    def now(self) -> float:
+        return BOOTED + 60.0 + self._read * 0.2
+
+    def text(self, path: str) -> Maybe[str]:
+        self._read += 1
+        return f"{self.now() - BOOTED:.2f} 30.00" if path == "/proc/uptime" else self._host.text(path)
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_who_was_there_before_does_not_hang_on_how_long_the_look_takes(machine: MachineTree, recorded: bool) -> None:
+    slow = Slow(again(machine).host, [left(612, BOOTED + 4.5), left(613, BOOTED + 5.5)])
+    host = Recorder(slow, "test") if recorded else slow
+    found = facts(machine, host)["stale_handles"]
+    assert ("612" in found, "613" in found) == (True, False)
+    assert slow.now() > BOOTED + 65, "it took longer than the two are apart"
+
+
+def test_the_log_s_clock_may_have_strayed_since_boot_by_what_ntp_corrects(machine: MachineTree) -> None:
+    machine.port()
+    machine.card()
+    month = 30 * 86400.0
+    machine.put("/proc/uptime", f"{month + 60:.2f} 30.00")
+    machine.put("/kmsg", f"6,1,{2_000_000},-;{FOUND}\n6,2,{month * 1e6:.0f},-;{FOUND}\n")
+    # The machine's clock was set right by 50 s in that month: by it the card came 10 s ago, and not a minute.
+    host = WithProcesses(machine.host, [left(612, -30.0)])
+    assert facts(machine, host)["stale_handles"].startswith("pid 612 ")
 
 
 def test_a_card_that_came_once_is_nobody_s_second(machine: MachineTree) -> None:

@@ -53,6 +53,21 @@ def test_a_failure_of_a_card_that_left_without_a_line_is_history(machine: Machin
     assert root(diagnosed(empty_slot(machine), *PLUGGED, *FAILED)) is None
 
 
+def test_what_a_port_said_of_its_card_s_recovery_leaves_with_the_card(machine: MachineTree) -> None:
+    for word in ("AER", "DPC", "EDR"):
+        failed = f"pcieport 0000:00:01.0: {word}: device recovery failed"
+        assert root(diagnosed(empty_slot(machine), *PLUGGED, ENUMERATED, failed)) is None
+        assert "aer_uncorrectable_unrecovered" in {
+            found.id for found in diagnosed(machine, *PLUGGED, ENUMERATED, failed, *PULLED).findings
+        }, "not with one that fell out of the slot"
+
+
+def test_a_card_that_is_off_the_bus_and_still_in_its_slot_has_not_left(machine: MachineTree) -> None:
+    machine.port(present=True)
+    failed = "pcieport 0000:00:01.0: AER: device recovery failed"
+    assert root(diagnosed(machine, *PLUGGED, ENUMERATED, failed)) == "aer_uncorrectable_unrecovered"
+
+
 def test_an_empty_slot_that_was_asked_about_is_empty_whatever_was_in_it(machine: MachineTree) -> None:
     found = diagnosed(empty_slot(machine), *PLUGGED, *FAILED, *BUTTON, named=("slot:1",))
     assert found.root_cause is not None

@@ -17,6 +17,7 @@ ENUMERATED = re.compile(r"\[[0-9a-f]{4}:[0-9a-f]{4}\] type 0[0-2] ")
 SURPRISE = re.compile(r"[Ss]lot ?\([^)]*\):? (?:Link Down|Card not present)")
 ORDERLY = re.compile(r"Button press: will power off|Powering off due to button press")
 COMING = re.compile(r"[Ss]lot ?\([^)]*\):? (?:Card present|Link Up|Button press: will power on|Powering on)")
+RECOVERY = re.compile(r"(?:AER|DPC|EDR): .*(?:recover|subordinate device reset)")     # a port, of the card below it
 HUNG = re.compile(r"INFO: task \S+ blocked for more than")
 FLAPPING = 2      # so many surprises since the last orderly removal may be a loop, and then all of them matter
 
@@ -26,6 +27,7 @@ class _Slot:
     """What the log says of one slot, by the place of each line."""
 
     seated: frozenset[str]
+    empty: bool         # nothing sits in it, which is more than that nothing of it is on the bus
     enumerated: dict[str, int] = field(default_factory=dict)
     surprises: list[int] = field(default_factory=list)
     orderly: list[int] = field(default_factory=list)
@@ -65,7 +67,10 @@ def current(
     lines: Sequence[LogLine], machine: Machine, tree: Tree, named: Sequence[str], kernel_logs: frozenset[str]
 ) -> tuple[LogLine, ...]:
     """The lines without those of cards that are gone or were exchanged; a gone one that was named keeps its own."""
-    ports = {slot.port: _Slot(_seated(slot, machine)) for slot in machine.slots if isinstance(slot.port, str)}
+    ports = {
+        slot.port: _Slot(_seated(slot, machine), empty=slot.presence is False)
+        for slot in machine.slots if isinstance(slot.port, str)
+    }
     places = [_place(line, tree, ports) if line.source in kernel_logs else None for line in lines]
     for at, (line, port) in enumerate(zip(lines, places, strict=True)):
         if port is not None:
@@ -75,12 +80,18 @@ def current(
         if port is None or (line.address in named and line.address not in ports[port].seated):
             kept.append(line)
         elif line.address in (None, port):      # a bridge below the port is of the card
-            # A device whose remove hangs stays on the bus until the remove returns.
-            over = HUNG.match(line.text) is not None and not ports[port].seated
-            kept += [line] if at >= ports[port].slot_since and not over else []
+            kept += [line] if at >= ports[port].slot_since and not _left_with_card(line, ports[port]) else []
         elif ports[port].still_about(line.address, at):
             kept.append(line)
     return tuple(kept)
+
+
+def _left_with_card(line: LogLine, slot: _Slot) -> bool:
+    """Is a port's line about a card that is not there any more?"""
+    # A device whose remove hangs stays on the bus until the remove returns.
+    if HUNG.match(line.text):
+        return not slot.seated
+    return slot.empty and not slot.pulled and RECOVERY.search(line.text) is not None
 
 
 def _seated(slot: Slot, machine: Machine) -> frozenset[str]:

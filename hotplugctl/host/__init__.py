@@ -12,6 +12,8 @@ from typing import Protocol
 
 from ..model import Maybe, Unknown
 
+UPTIME = "/proc/uptime"     # seconds since boot: proc(5)
+
 
 @dataclass(frozen=True, slots=True)
 class Ran:

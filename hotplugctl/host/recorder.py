@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from ..errors import Exit, HotplugError
 from ..model import Kind, Maybe, Unknown
-from . import Host, NodeStat, Ran, Seen, Sought
+from . import UPTIME, Host, NodeStat, Ran, Seen, Sought
 from .redacted import Redacted
 from .tree import SCHEMA
 
@@ -55,6 +55,8 @@ class Recorder:
     def text(self, path: str) -> Maybe[str]:
         """As in Host."""
         answer = self._host.text(path)
+        if path == UPTIME:      # the other clock: the bundle's moment is that at which both were read
+            self._now = self._host.now()
         if isinstance(answer, str):
             self._keep(path, answer.encode())
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 
-from ..host import Host
+from ..host import UPTIME, Host
 from ..model import Driver, Kind, Maybe, Unknown
 from .pci import Function
 
@@ -50,13 +50,13 @@ def iommu_peers(host: Host, function: Function, group: Maybe[int]) -> Maybe[tupl
 
 def uptime(host: Host) -> Maybe[float]:
     """Seconds since boot, on the clock of the kernel log."""
-    text = host.text("/proc/uptime")
+    text = host.text(UPTIME)
     if not isinstance(text, str):
         return text
     try:
         return float(text.split()[0])
     except (ValueError, IndexError):
-        return Unknown(f"/proc/uptime says {text!r}", Kind.IO)
+        return Unknown(f"{UPTIME} says {text!r}", Kind.IO)
 
 
 def release(host: Host) -> Maybe[str]:

@@ -178,7 +178,7 @@ class Guest(BootedGuest):
     # The end of a test
 
     def clean(self) -> None:
-        """As after boot with labaccel loaded: no card, no process, no record, no fault, an empty kernel log.
+        """As after boot with labaccel loaded: no card, no process, no record, no fault, nothing for `dmesg` to say.
 
         GuestError if that cannot be had again: a kernel past use, or a card in a slot without power controller.
         """
