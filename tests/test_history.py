@@ -100,6 +100,19 @@ def test_a_surprise_is_history_once_another_card_came_up_in_the_slot(machine: Ma
     assert "surprise_removal" not in [f.id for f in found.findings]
 
 
+def test_a_button_at_a_slot_whose_card_left_unsaid_starts_a_new_life(machine: MachineTree) -> None:
+    button = [f"{PORT} Button press: will power on in 5 sec", f"{PORT} Card not present"]
+    before = [*PLUGGED, *FAILED, "pcieport 0000:00:01.0: AER: device recovery failed"]
+    found = diagnosed(empty_slot(machine), *before, *button)
+    assert [(one.id, one.severity.value) for one in found.findings] == [("slot_empty", "warning")]
+
+
+def test_a_card_that_fell_out_before_its_button_was_pressed_fell_out(machine: MachineTree) -> None:
+    button = [f"{PORT} Button press: will power on in 5 sec", f"{PORT} Card not present"]
+    found = diagnosed(empty_slot(machine), *PLUGGED, ENUMERATED, *PULLED, *button)
+    assert root(found) == "surprise_removal"
+
+
 def test_a_loop_of_surprises_is_the_slot_s_and_stays(machine: MachineTree) -> None:
     loop = [*PLUGGED, ENUMERATED, *PULLED] * 5
     assert root(diagnosed(card_without_driver(machine), *loop, *PLUGGED, ENUMERATED)) == "presence_flapping"

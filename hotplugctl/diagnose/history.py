@@ -32,6 +32,7 @@ class _Slot:
     surprises: list[int] = field(default_factory=list)
     orderly: list[int] = field(default_factory=list)
     coming: list[int] = field(default_factory=list)
+    occupied: bool = True       # as far as the log has been read; before its first line, perhaps
 
     @property
     def card_since(self) -> int:
@@ -47,7 +48,7 @@ class _Slot:
             surprises = {sum(at > c for c in self.coming) for at in self.surprises if at > max(earlier, default=-1)}
             if len(surprises) >= FLAPPING or self.card_since < 0:
                 return max(earlier, default=-1)
-            return max((at for at in self.coming if max(earlier, default=-1) < at < self.card_since), default=-1)
+            return max((at for at in self.coming if max(earlier, default=-1) <= at < self.card_since), default=-1)
         return max(max(self.orderly, default=-1), -1 if self.pulled else max(self.enumerated.values(), default=-1))
 
     @property
@@ -119,7 +120,16 @@ def _note(slot: _Slot, line: LogLine, at: int, port: str) -> None:
     if line.address not in (None, port):
         if ENUMERATED.search(line.text):
             slot.enumerated[line.address] = at
+            slot.occupied = True
         return
-    for pattern, places in ((SURPRISE, slot.surprises), (ORDERLY, slot.orderly), (COMING, slot.coming)):
-        if pattern.search(line.text):
-            places.append(at)
+    if SURPRISE.search(line.text):
+        slot.surprises.append(at)
+        slot.occupied = False
+    elif ORDERLY.search(line.text):
+        slot.orderly.append(at)
+        slot.occupied = False
+    elif COMING.search(line.text):
+        slot.coming.append(at)
+        if slot.occupied:       # said of an empty slot only (pciehp_ctrl.c, OFF_STATE): its card has left unsaid
+            slot.orderly.append(at)
+        slot.occupied = False
