@@ -149,6 +149,15 @@ def test_a_card_that_loses_a_rung_is_degraded_and_recovers_when_it_is_back() -> 
     ) == [("degraded",), ("recovered",)]
 
 
+def test_a_card_that_loses_its_driver_before_any_event_may_be_on_its_way_out() -> None:
+    unbound = at(State.MAPPED)
+    steps: list[Step] = [(10.0, unbound, QUIET), (11.0, unbound, Signs(leaving=11.0))]
+    assert walk(*steps, (11.1, None, QUIET), start=at(State.READY)) == [(), (), ("removed",)]
+    gone = last_move(*steps, (11.1, None, QUIET), start=at(State.READY))
+    assert gone.budget.took_s == 1.1, "since it was seen to go"
+    assert walk(*steps, (15.1, unbound, QUIET), start=at(State.READY)) == [(), (), ("degraded",)]
+
+
 def test_flapping_is_said_once() -> None:
     proof = Signs(surprise=("Card not present",))
     steps: list[Step] = []

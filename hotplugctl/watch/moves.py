@@ -161,7 +161,7 @@ def _stayed(track: Track, device: Device, signs: Signs, now: float, limits: Limi
     stages = _reached(track.stages, before if track.stages else None, device, track.since, now, signs)
     new = replace(
         track, device=device, stages=stages, surprise=(*track.surprise, *signs.surprise),
-        leaving=signs.leaving if track.leaving is None else track.leaving,
+        leaving=next((at for at in (track.leaving, signs.leaving) if at is not None), _goes_unsaid(track, device, now)),
     )
     if device.state is State.DRAINED:
         said = [] if before.state is State.DRAINED else [Move(
@@ -203,6 +203,14 @@ def _stayed(track: Track, device: Device, signs: Signs, now: float, limits: Limi
     if said:
         new = replace(new, replaces=None)     # said once
     return _judged(new, device, signs, now, limits, said, before=before)
+
+
+def _goes_unsaid(track: Track, device: Device, now: float) -> float | None:
+    """`now` for a card whose driver has gone: sysfs shows it unbound from before its driver's remove is called, which
+    may take seconds until the first event (drivers/base/dd.c, __device_release_driver)."""
+    bound = LADDER.index(State.BOUND) + 1
+    gone = device.state is not State.FAILED and _rung(device) < bound <= _rung(track.device)
+    return now if track.settled and gone else None
 
 
 def _judged(
