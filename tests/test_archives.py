@@ -101,6 +101,12 @@ def test_a_listing_that_shows_drivers_shows_who_has_none() -> None:
     assert listing(text).devices[0].driver is None
 
 
+def test_a_listing_out_of_order_does_not_show_who_has_no_driver() -> None:
+    text = "\tKernel driver in use: nvidia\n65:00.0 3D controller: NVIDIA Corporation TU104GL [Tesla T4]\n"
+    (card,) = listing(f"{text}\tKernel modules: nouveau\n").devices
+    assert isinstance(card.driver, Unknown), "its own line may be the one above it"
+
+
 def test_other_text_is_no_listing() -> None:
     assert not looks_like_lspci(DMESG)
     assert not looks_like_lspci("15:00:00.260 scheduler: placed job j-118\n12:10.55 Processing: x")

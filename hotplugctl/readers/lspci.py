@@ -75,21 +75,23 @@ def looks_like_lspci(text: str) -> bool:
 def read_lspci(text: str, source: str) -> Listing:
     """Every function of the text. Lines of other tools between them are passed over."""
     text = usual_form(text)
-    blocks = _longest(_blocks(text))
-    said = [sum(_IN_USE in line for line in block) for block in blocks]
+    every = list(_blocks(text))
+    blocks = _longest(every)
     # In a listing whose lines are not where they belong, a function without the line may have a driver all the same;
     # so may the last one where `lspci -v` does not end with the empty line that it puts behind each function.
-    drivers_shown = any(said) and max(said) == 1 and sum(said) == text.count(_IN_USE)
+    said = [sum(_IN_USE in line for line in block) for block in every]
+    in_place = max(said, default=0) <= 1 and sum(said) == text.count(_IN_USE)
+    drivers_shown = in_place and any(said) and sum(_IN_USE in line for block in blocks for line in block) == sum(said)
     devices, ports = [], []
     for block in blocks:
         head = HEAD.match(block[0])
         if head is None:
             continue
         if head["class"].endswith("bridge") and "Host bridge" not in head["class"]:
-            ports.append(_port(head, block))
+            ports.append(_port(head, block, in_place=in_place))
         else:
             cut = block is blocks[-1] and not text.endswith("\n\n") and any("\tLnk" in line for line in block)
-            devices.append(_device(head, block, source, drivers_shown=drivers_shown and not cut))
+            devices.append(_device(head, block, source, in_place=in_place, drivers_shown=drivers_shown and not cut))
     by_bus = {port.secondary_bus: port for port in ports if isinstance(port.secondary_bus, int)}
     return Listing(tuple(_with_port(device, by_bus) for device in devices), tuple(ports))
 
@@ -127,7 +129,7 @@ def _address(head: re.Match[str]) -> str:
     return normal(raw if raw.count(":") == 2 else f"0000:{raw}")
 
 
-def _device(head: re.Match[str], block: Sequence[str], source: str, *, drivers_shown: bool) -> Probed:
+def _device(head: re.Match[str], block: Sequence[str], source: str, *, in_place: bool, drivers_shown: bool) -> Probed:
     body = "\n".join(block)
     ids, unnamed = _IDS.search(block[0]), _UNNAMED.search(block[0])
     vendor = next((number for word, number in reversed(_VENDORS) if word in head["name"]), None)
@@ -141,7 +143,8 @@ def _device(head: re.Match[str], block: Sequence[str], source: str, *, drivers_s
         device_id=ids["device"] if ids else unnamed["device"] if unnamed else MISSING,
         model=_TAIL.sub("", head["name"]), class_=class_ or MISSING, uuid=MISSING,
         serial=serial["serial"] if serial else MISSING,
-        driver=_driver(block, drivers_shown=drivers_shown), link=_link(body) if not dead else MISSING,
+        driver=_driver(block, in_place=in_place, drivers_shown=drivers_shown),
+        link=_link(body) if not dead else MISSING,
         bars=_bars(block) if verbose and not dead else MISSING, numa_node=int(numa["node"]) if numa else MISSING,
         iommu_group=int(group["group"]) if group else MISSING, nodes=MISSING,
         state=State.FAILED if dead else State.IDENTIFIED, rung=State.IDENTIFIED, sure=False,
@@ -151,7 +154,7 @@ def _device(head: re.Match[str], block: Sequence[str], source: str, *, drivers_s
     )
 
 
-def _driver(block: Sequence[str], *, drivers_shown: bool) -> Maybe[Driver]:
+def _driver(block: Sequence[str], *, in_place: bool, drivers_shown: bool) -> Maybe[Driver]:
     pairs = [line.strip().partition(":") for line in block[1:] if line.strip().startswith("Kernel ")]
     fields = {name: value.strip() for name, colon, value in pairs if colon}
     name = fields.get("Kernel driver in use", "")
@@ -160,7 +163,7 @@ def _driver(block: Sequence[str], *, drivers_shown: bool) -> Maybe[Driver]:
     if any("Kernel driver in use" in line for line in block):
         return MISSING          # the line was cut, written over or run into another: a driver was shown, not which
     # `Kernel modules` alone: the listing shows drivers, and this function has none.
-    return None if "Kernel modules" in fields or drivers_shown else MISSING
+    return None if drivers_shown or (in_place and "Kernel modules" in fields) else MISSING
 
 
 def _link(body: str) -> Maybe[Link]:
@@ -206,13 +209,13 @@ def _flags(body: str, label: str) -> dict[str, bool]:
     return {flag["name"]: flag["sign"] == "+" for flag in _FLAG.finditer(match["flags"])} if match else {}
 
 
-def _port(head: re.Match[str], block: Sequence[str]) -> Port:
+def _port(head: re.Match[str], block: Sequence[str], *, in_place: bool) -> Port:
     body = "\n".join(block)
     buses, express = _BUSES.search(body), _EXPRESS.search(body)
     dead = _DEAD.search(body) is not None
     status = re.search(r"LnkSta:[^\n]*\n(?P<flags>[^\n]*)", body)
     link_flags = {f["name"]: f["sign"] == "+" for f in _FLAG.finditer(status["flags"])} if status else {}
-    driver = _driver(block, drivers_shown=False)
+    driver = _driver(block, in_place=in_place, drivers_shown=False)
     return Port(
         address=_address(head), kind=express["kind"].lower() if express else MISSING,
         driver=driver.name if isinstance(driver, Driver) else driver,
