@@ -237,8 +237,10 @@ class Session:
             return
 
         def tell() -> None:
+            with self._lock:    # what joined while this waited for its turn is in it: no second call for those
+                joined, self._batch, self._waiting = self._waiting, None, []
             self.listener.on_pool(self.devices(), batch)
-            for timing in waiting:
+            for timing in (*waiting, *joined):
                 timing.pool = time.monotonic() - timing.seen
                 timing.restored = max(timing.restored or 0.0, timing.pool)
 
