@@ -225,26 +225,18 @@ class Session:
             if self._batch is not None:
                 return
             self._batch = batch
-        timer = threading.Timer(BATCH_S, self._tell_pool)
+        timer = threading.Timer(BATCH_S, self._call, (" pool", "on_pool", None, lambda: self._tell_pool(batch)))
         timer.daemon = True
         timer.start()
 
-    def _tell_pool(self) -> None:
+    def _tell_pool(self, batch: str) -> None:
+        """When a worker has come to it: what joined while it waited for one is in it as well."""
         with self._lock:
-            batch, waiting = self._batch, self._waiting
-            self._batch, self._waiting = None, []
-        if batch is None:
-            return
-
-        def tell() -> None:
-            with self._lock:    # what joined while this waited for its turn is in it: no second call for those
-                joined, self._batch, self._waiting = self._waiting, None, []
-            self.listener.on_pool(self.devices(), batch)
-            for timing in (*waiting, *joined):
-                timing.pool = time.monotonic() - timing.seen
-                timing.restored = max(timing.restored or 0.0, timing.pool)
-
-        self._call(" pool", "on_pool", None, tell)
+            waiting, self._waiting, self._batch = self._waiting, [], None
+        self.listener.on_pool(self.devices(), batch)
+        for timing in waiting:
+            timing.pool = time.monotonic() - timing.seen
+            timing.restored = max(timing.restored or 0.0, timing.pool)
 
     def _call(self, key: str, name: str, address: str | None, work: Callable[[], None]) -> None:
         """Queue a call behind the others of the same device."""

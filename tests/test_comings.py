@@ -28,9 +28,9 @@ HANGING = """[<0>] msleep+0x2b/0x40
 [<0>] pci_device_remove+0x3d/0xa0
 [<0>] device_release_driver_internal+0x161/0x200
 [<0>] pciehp_unconfigure_device+0x98/0x160"""
-BOOTED = 1_700_000_000.0
 IDLE = "[<0>] irq_thread+0xf5/0x290\n[<0>] kthread+0xcf/0x100"
 FOUND = f"pci {CARD}: [1234:11e8] type 00 class 0x120000 conventional PCI endpoint"
+BOOTED = 1_700_000_000.0      # seconds since the epoch
 
 
 class WithProcesses:
@@ -311,7 +311,7 @@ def test_the_log_s_clock_may_have_strayed_since_boot_by_what_ntp_corrects(machin
     machine.card()
     month = 30 * 86400.0
     machine.put("/proc/uptime", f"{month + 60:.2f} 30.00")
-    machine.put("/kmsg", f"6,1,{2_000_000},-;{FOUND}\n6,2,{month * 1e6:.0f},-;{FOUND}\n")
+    machine.put("/kmsg", f"6,1,2000000,-;{FOUND}\n6,2,{month * 1e6:.0f},-;{FOUND}\n")
     # The machine's clock was set right by 50 s in that month: by it the card came 10 s ago, and not a minute.
     host = WithProcesses(machine.host, [left(612, -30.0)])
     assert facts(machine, host)["stale_handles"].startswith("pid 612 ")

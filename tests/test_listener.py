@@ -120,6 +120,27 @@ def test_a_callback_that_hangs_is_reported_and_not_waited_for(run: str, monkeypa
     let_go.set()
 
 
+def test_a_pool_call_covers_what_joined_while_it_waited_for_a_worker(run: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "BATCH_S", 0.01)
+    notes, busy = Notes(), threading.Event()
+    joined = [listener.Timing("ready", None, {}, time.monotonic()) for _ in range(2)]
+    with hotplugctl.listen(notes, replay=run) as session:
+        assert session.ended(10)
+        assert session.settle(10)
+        told = len(notes.pools)
+        session._call(" pool", "on_pool", None, lambda: busy.wait(10) and None)
+        session._join_batch("first", joined[0])
+        until = time.monotonic() + 5
+        while not session._strands[" pool"] and time.monotonic() < until:
+            time.sleep(0.01)
+        session._join_batch("second", joined[1])
+        time.sleep(0.1)     # a timer of its own would have ended
+        busy.set()
+        assert session.settle(10)
+    assert len(notes.pools) == told + 1
+    assert all(timing.pool is not None for timing in joined)
+
+
 def test_a_slow_callback_of_one_device_holds_up_no_other() -> None:
     session = listener.Session(Notes(), 4, None, config.Settings())
     session._pool = listener.ThreadPoolExecutor(4)

@@ -49,7 +49,7 @@ def iommu_peers(host: Host, function: Function, group: Maybe[int]) -> Maybe[tupl
 
 
 def uptime(host: Host) -> Maybe[float]:
-    """Seconds since boot, on the clock of the kernel log."""
+    """Seconds since boot. The kernel log is stamped with another clock, which strays from this one (host/kmsg.py)."""
     text = host.text(UPTIME)
     if not isinstance(text, str):
         return text

@@ -159,10 +159,11 @@ def _stayed(track: Track, device: Device, signs: Signs, now: float, limits: Limi
         track = replace(
             track, since=since, queued=max(0.0, since - track.since), stages={}, late=False, replaces=other)
     stages = _reached(track.stages, before if track.stages else None, device, track.since, now, signs)
+    leaving = signs.leaving if track.leaving is None else track.leaving
+    if leaving is None and _goes_unsaid(track, device):
+        leaving = now
     new = replace(
-        track, device=device, stages=stages, surprise=(*track.surprise, *signs.surprise),
-        leaving=next((at for at in (track.leaving, signs.leaving) if at is not None), _goes_unsaid(track, device, now)),
-    )
+        track, device=device, stages=stages, surprise=(*track.surprise, *signs.surprise), leaving=leaving)
     if device.state is State.DRAINED:
         said = [] if before.state is State.DRAINED else [Move(
             ChangeKind.DRAINED, device, before.state, device.state, expected=True, because=_hold(device))]
@@ -205,12 +206,11 @@ def _stayed(track: Track, device: Device, signs: Signs, now: float, limits: Limi
     return _judged(new, device, signs, now, limits, said, before=before)
 
 
-def _goes_unsaid(track: Track, device: Device, now: float) -> float | None:
-    """`now` for a card whose driver has gone: sysfs shows it unbound from before its driver's remove is called, which
-    may take seconds until the first event (drivers/base/dd.c, __device_release_driver)."""
+def _goes_unsaid(track: Track, device: Device) -> bool:
+    """Has its driver gone before any event of it? sysfs shows a card unbound from before its driver's remove is called,
+    and the first event may come seconds later (drivers/base/dd.c, __device_release_driver)."""
     bound = LADDER.index(State.BOUND) + 1
-    gone = device.state is not State.FAILED and _rung(device) < bound <= _rung(track.device)
-    return now if track.settled and gone else None
+    return track.settled and device.state is not State.FAILED and _rung(device) < bound <= _rung(track.device)
 
 
 def _judged(
