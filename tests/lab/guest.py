@@ -74,6 +74,13 @@ class Guest(BootedGuest):
             return ""
         return self.wait(lambda: self.addresses(slot), timeout, f"{driver} appears in slot {slot}")[0]
 
+    def in_service(self, slot: int) -> str:
+        """Put an edu into an empty slot and wait until its driver has made its node and udevd is done; its address."""
+        address = self.plug(slot)
+        self.wait(lambda: self.find(f"/sys/bus/pci/devices/{address}/accel/accel*"), 20, f"slot {slot} has its node")
+        self.run("udevadm settle")
+        return address
+
     def unplug(self, slot: int, timeout: float = 30) -> None:
         """Press the slot's attention button and wait until the card is off the bus and out of the slot (6 s)."""
         self._needs_power_controller(slot)

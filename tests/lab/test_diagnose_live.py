@@ -48,14 +48,6 @@ def at_fault(data: dict[str, Any]) -> list[str]:
     return [layer["layer"] for layer in data["layers"] if layer["state"] == "fault"]
 
 
-def in_service(guest: Guest, slot: int) -> str:
-    """A card in the slot, with its driver and node; its address."""
-    address = guest.plug(slot, "edu")
-    guest.wait(lambda: guest.find(f"/sys/bus/pci/devices/{address}/accel/accel*"), 20, f"slot {slot} has its node")
-    guest.run("udevadm settle")
-    return address
-
-
 def neighbour_is_well(data: dict[str, Any], address: str) -> None:
     """The other card's row says healthy."""
     verdicts = {each["address"]: each["verdict"] for each in data["devices"]}
@@ -99,8 +91,7 @@ def test_a_failing_probe_is_named_by_what_the_driver_answered(guest: Guest, faul
 
 
 def test_a_card_that_fell_off_the_bus_is_inaccessible(guest: Guest) -> None:
-    guest.plug(1, "edu")
-    guest.wait(lambda: "/dev/accel/accel0" in guest.run("ls /dev/accel/*", check=False).stdout, 20, "the node is there")
+    guest.in_service(1)
     guest.fall_off_the_bus(1)
     root = diagnosed(guest)["root_cause"]
     assert (root["id"], root["address"]) == ("device_inaccessible", guest.address(1))
@@ -129,8 +120,7 @@ def test_a_healthy_machine_is_healthy_and_its_own_kernel_log_raises_no_alarm(gue
 
 
 def test_a_card_pulled_while_its_driver_ran_is_a_surprise_removal(guest: Guest) -> None:
-    address = guest.plug(1, "edu")
-    guest.wait(lambda: "/dev/accel/accel0" in guest.run("ls /dev/accel/*", check=False).stdout, 20, "the node is there")
+    address = guest.in_service(1)
     guest.pull(1)
     root = diagnosed(guest)["root_cause"]
     assert root["id"] == "surprise_removal"
@@ -138,7 +128,7 @@ def test_a_card_pulled_while_its_driver_ran_is_a_surprise_removal(guest: Guest) 
 
 
 def test_a_bridge_without_a_bus_number_is_told_at_its_own_address(guest: Guest) -> None:
-    well = in_service(guest, 1)
+    well = guest.in_service(1)
     address = guest.plug(4, "x3130-upstream")
     guest.wait_for_log("No bus number available")
     data = diagnosed(guest)
@@ -149,8 +139,8 @@ def test_a_bridge_without_a_bus_number_is_told_at_its_own_address(guest: Guest) 
 
 
 def test_a_card_with_another_driver_says_which(guest: Guest) -> None:
-    well = in_service(guest, 1)
-    address = in_service(guest, 2)
+    well = guest.in_service(1)
+    address = guest.in_service(2)
     guest.run("modprobe pci-stub")
     guest.bind(address, "pci-stub")
     data = diagnosed(guest)
@@ -163,7 +153,7 @@ def test_a_card_with_another_driver_says_which(guest: Guest) -> None:
 
 
 def test_a_fatal_error_that_the_driver_gives_up_on_is_unrecovered(guest: Guest) -> None:
-    well = in_service(guest, 1)
+    well = guest.in_service(1)
     address = guest.plug(3, "e1000e", mac="52:54:00:12:34:57")
     guest.bind(address, "labaccel")
     guest.set_driver(fault="aer_disconnect")
@@ -178,8 +168,8 @@ def test_a_fatal_error_that_the_driver_gives_up_on_is_unrecovered(guest: Guest) 
 
 
 def test_a_remove_that_hangs_is_told_by_its_stack_and_then_by_the_kernel(guest: Guest) -> None:
-    well = in_service(guest, 1)
-    address = in_service(guest, 3)
+    well = guest.in_service(1)
+    address = guest.in_service(3)
     guest.set_driver(fault="hang_remove")
     guest.start("echo 0 > /sys/bus/pci/slots/3/power")
     guest.wait_for_log("waiting for the device to finish its work")
@@ -207,7 +197,7 @@ def test_a_remove_that_hangs_is_told_by_its_stack_and_then_by_the_kernel(guest: 
 
 
 def test_a_drain_whose_unbind_hangs_leaves_a_write_that_tells_where(guest: Guest) -> None:
-    address = in_service(guest, 2)
+    address = guest.in_service(2)
     guest.set_driver(fault="hang_remove")
     script = Path(__file__).with_name("hung_write.py")
     guest.run(f"{sys.executable} {script} {address} 1", check=False)
@@ -217,8 +207,8 @@ def test_a_drain_whose_unbind_hangs_leaves_a_write_that_tells_where(guest: Guest
 
 
 def test_a_remove_that_waits_for_users_names_them(guest: Guest) -> None:
-    well = in_service(guest, 1)
-    address = in_service(guest, 3)
+    well = guest.in_service(1)
+    address = guest.in_service(3)
     holder = hold(guest, node(guest, address))
     guest.set_driver(fault="busy_remove")
     guest.start("echo 0 > /sys/bus/pci/slots/3/power")
@@ -232,12 +222,12 @@ def test_a_remove_that_waits_for_users_names_them(guest: Guest) -> None:
 
 
 def test_a_process_with_the_node_of_the_card_before_has_a_stale_handle(guest: Guest) -> None:
-    well = in_service(guest, 1)
-    address = in_service(guest, 3)
+    well = guest.in_service(1)
+    address = guest.in_service(3)
     holder = hold(guest, node(guest, address))
     guest.run("echo 0 > /sys/bus/pci/slots/3/power")
     guest.wait(lambda: 3 not in guest.cards(), 20, "the card is out")
-    assert in_service(guest, 3) == address
+    assert guest.in_service(3) == address
     guest.start("touch /tmp/held; exec 7</tmp/held; rm /tmp/held; exec sleep 600")
     data = diagnosed(guest)
     root = data["root_cause"]
@@ -250,8 +240,8 @@ def test_a_process_with_the_node_of_the_card_before_has_a_stale_handle(guest: Gu
 
 
 def test_cards_that_come_after_ghosts_are_hidden_by_them_be_they_others_or_equal(guest: Guest) -> None:
-    well = in_service(guest, 1)
-    ghosts = {slot: in_service(guest, slot) for slot in (2, 4)}
+    well = guest.in_service(1)
+    ghosts = {slot: guest.in_service(slot) for slot in (2, 4)}
     for slot in ghosts:
         guest.ghost(slot)
         guest.wait_for_log(f"Slot({slot}): Already disabled")
@@ -271,12 +261,12 @@ def test_cards_that_come_after_ghosts_are_hidden_by_them_be_they_others_or_equal
     neighbour_is_well(data, well)
     guest.clean()
     for slot in ghosts:     # a new life, without which the next test finds these slots pulled
-        in_service(guest, slot)
+        guest.in_service(slot)
 
 
 def test_an_oops_in_a_slot_s_thread_is_that_slot_s_and_no_other_card_s() -> None:
     with booted(Guest(shpchp=True)) as guest:
-        well = in_service(guest, 1)
+        well = guest.in_service(1)
         guest.plug(4, "pcie-pci-bridge", wait=False)
         guest.wait_for_log("exiting task", 30)
         data = diagnosed(guest)

@@ -25,8 +25,7 @@ def unbind(guest: Guest, address: str, deadline: float, timeout: float = 60) -> 
 
 
 def test_a_write_that_hangs_ends_the_command_in_time_and_is_found_by_the_next(guest: Guest) -> None:
-    address = guest.plug(1, "edu")
-    guest.wait(lambda: guest.read(f"/sys/bus/pci/devices/{address}/status").strip() == "operational", 20, "it is up")
+    address = guest.in_service(1)
     guest.set_driver(fault="hang_remove")
     started = time.monotonic()
     first = unbind(guest, address, 2.0)

@@ -115,7 +115,7 @@ def test_a_pulled_card_is_a_surprise_and_another_one_comes_up_in_its_place(guest
 
 
 def test_a_ghost_stays_and_hides_the_next_card(guest: Guest) -> None:
-    address = guest.plug(1)
+    address = guest.in_service(1)
     guest.ghost(1)
     guest.wait_for_log("Slot(1): Already disabled")
     assert guest.addresses(1) == [address]
@@ -125,7 +125,7 @@ def test_a_ghost_stays_and_hides_the_next_card(guest: Guest) -> None:
 
 
 def test_a_card_that_fell_off_the_bus_reads_all_ones_and_stays_present(guest: Guest) -> None:
-    address = guest.plug(1)
+    address = guest.in_service(1)
     guest.fall_off_the_bus(1)
     assert guest.fetch(pci(address, "config"))[:64] == b"\xff" * 64
     assert guest.read("/sys/bus/pci/slots/1/adapter") == "1\n"
@@ -133,7 +133,7 @@ def test_a_card_that_fell_off_the_bus_reads_all_ones_and_stays_present(guest: Gu
 
 
 def test_an_open_node_outlives_its_card_and_the_next_node_has_another_name(guest: Guest) -> None:
-    guest.plug(1)
+    guest.in_service(1)
     holder = guest.start("exec 3< /dev/accel/accel0; echo open; exec sleep 100")
     guest.wait(lambda: "open" in holder.peek()[0], 10, "the node is open")
     guest.pull(1)
@@ -266,7 +266,7 @@ def test_without_its_driver_a_card_stays_unbound(guest: Guest) -> None:
 
 @pytest.mark.parametrize("file", ["driver/unbind", "remove"])
 def test_a_hanging_remove_holds_its_writer_until_released(guest: Guest, file: str) -> None:
-    address = guest.plug(1)
+    address = guest.in_service(1)
     guest.set_driver(fault="hang_remove")
     path = pci(address, file)
     writer = guest.start(f"echo $BASHPID; echo {address if file.endswith('unbind') else 1} > {path}")
